@@ -241,7 +241,9 @@ create table channel (
   last_error  text,
   paused_ms   integer,                                     -- null: notices are sent
   language    text    not null check (language in ('en', 'de', 'fr', 'es')),
-  confirmed_ms  integer                                    -- null: an address whose owner has not agreed, or has unsubscribed
+  confirmed_ms  integer,                                   -- null: an address whose owner has not agreed, or has unsubscribed
+  person      integer,                                     -- the one person whose channel it is; null: the account
+  foreign key (account, person) references membership (account, person) on delete cascade
 ) strict, without rowid;
 
 create index channel_of_account on channel (account);
@@ -279,7 +281,9 @@ create table report (
   channels    text    not null check (channels like '[%]'),
   skip_empty  integer not null check (skip_empty in (0, 1)),  -- 1: nothing is sent about a period without visitors
   created_ms  integer not null,
-  next_ms     integer not null                                -- when the next is due
+  next_ms     integer not null,                               -- when the next is due
+  person      integer,                                        -- the one person who has it; null: the account
+  foreign key (account, person) references membership (account, person) on delete cascade
 ) strict, without rowid;
 
 create index report_of_account on report (account);

@@ -58,6 +58,7 @@ const ACTIONS = {
   report_added: t("did_add_report"),
   report_changed: t("did_change_report"),
   report_deleted: t("did_delete_report"),
+  personal_summary_changed: t("did_change_personal_summary"),
   notice_sent_again: t("did_send_notice_again"),
   website_added: t("did_add_website"),
   website_changed: t("did_change_website"),

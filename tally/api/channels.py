@@ -86,7 +86,7 @@ async def add(request: web.Request) -> web.Response:
     if kind == "email":
         _check_mail(sender, config["address"], is_confirmed=confirmed_ms is not None)
     row = (channels.new_id(), owner.number, kind, name, config, quiet, secret, None, None, now_ms)
-    new = Channel._make((*row, None, 0, None, None, _language(sent, "en"), confirmed_ms))
+    new = Channel._make((*row, None, 0, None, None, _language(sent, "en"), confirmed_ms, None))
     entry = Entry("channel_added", target=name, detail={"kind": kind})
     try:
         await auth.change(session, owner.number, entry, channels.add_channel, new)
@@ -176,7 +176,7 @@ async def _in_path(request: web.Request, session: Session) -> Channel:
     number = request.app[AUTH].account(request, session, "configure").number
     await request.app[NOTICES].ready()
     channel = request.app[NOTICES].channels.get(request.match_info["channel"].lower())
-    if channel is None or channel.account != number:
+    if channel is None or channel.account != number or channel.person is not None:
         raise ApiError(errors.UNKNOWN_CHANNEL)
     return channel
 

@@ -1,4 +1,4 @@
-"""Reports of an account (/api/account/reports), and the summaries that they send when a period is over.
+"""Reports of an account (/api/account/reports), those of a person alone, and the summaries that they send.
 
 Editors make reports of websites that they see, to channels that an admin has made. The figures are counted when a
 summary is due, a few hours after its period, and stored with the notices (tally/notices/reports.py). A summary that
@@ -11,10 +11,10 @@ from typing import Any
 from aiohttp import web
 
 from tally import errors
-from tally.accounts.accounts import AccountFull
+from tally.accounts.accounts import AccountFull, Person
 from tally.accounts.audit import Entry, if_done
 from tally.accounts.roles import may
-from tally.api.auth import AUTH, Session, flag, invalid, website_ids
+from tally.api.auth import AUTH, Auth, Session, flag, invalid, website_ids
 from tally.api.channels import NOTICES, TESTS
 from tally.api.context import READ_API, ReadApi
 from tally.api.summary_figures import Figures
@@ -24,6 +24,7 @@ from tally.errors import fields as log_fields
 from tally.events.website import Website
 from tally.http.responses import json_response
 from tally.notices import channels, reports
+from tally.notices.channels import Channel
 from tally.notices.outbox import New
 from tally.notices.periods import (
     LATE_MS,
@@ -94,7 +95,7 @@ async def add(request: web.Request) -> web.Response:
         if name not in sent:
             raise invalid(name, f"{name} is missing.")
     now_ms = auth.clock.monotonic_wall_ms()
-    base = Report(channels.new_id(), number, None, "week", _DEFAULT_HOUR, (), True, now_ms, now_ms)
+    base = Report(channels.new_id(), number, None, "week", _DEFAULT_HOUR, (), True, now_ms, now_ms, None)
     new = _planned(request.app[READ_API], _with_fields(request, session, base, {"websites": None} | sent), now_ms)
     entry = Entry("report_added", target=new.period, detail={"websites": len(new.websites or ())})
     try:
@@ -207,6 +208,68 @@ async def preview(request: web.Request) -> web.Response:
     return json_response({"data": {"title": said.title, "text": said.text, "html": html, "details": found}})
 
 
+# --- of a person alone
+
+
+async def personal(request: web.Request) -> web.Response:
+    """GET /api/account/summary: the summary that the person gets by mail, and whether the server sends mail."""
+    auth = request.app[AUTH]
+    session = await auth.session(request)
+    number = auth.account(request, session, "read").number
+    found = await auth.registry.lookup(reports.personal_report, number, session.person.number)
+    shown = {"period": found and found.period, "hour": found.hour if found else _DEFAULT_HOUR}
+    meta = {"mail": request.app[NOTICES].mail is not None}
+    return json_response({"meta": meta, "data": shown | {"websites": found and found.websites}})
+
+
+async def set_personal(request: web.Request) -> web.Response:
+    """PATCH /api/account/summary: have a summary sent to the person's own address, of websites that the person sees.
+
+    A `period` of null ends that, and so does the end of the membership.
+    """
+    auth, sender = request.app[AUTH], request.app[NOTICES]
+    session, sent = await auth.session_and_body(request, ("period", "hour", "websites", "language"))
+    number, person = auth.account(request, session, "read").number, session.person
+    channel, report = None, None
+    if sent.get("period") is not None:
+        if sender.mail is None:
+            message = "The server sends no mail: set --smtp-url and --mail-from."
+            raise ApiError(errors.CHANNEL_REFUSED, message, field="period")
+        channel = _personal_channel(auth, number, person, sent)
+        report = _personal_report(request, session, channel, {"websites": None} | sent)
+    entry = Entry("personal_summary_changed", target=report.period if report else "")
+    await auth.change(session, number, entry, reports.set_personal, number, person.number, channel, report)
+    await sender.refresh()
+    return await personal(request)
+
+
+def _personal_channel(auth: Auth, account: int, person: Person, sent: dict[str, Any]) -> Channel:
+    try:
+        language = check_language(sent.get("language", "en"))
+    except ValueError as bad:
+        raise invalid("language", str(bad)) from None
+    try:
+        config = channels.check_config("email", {"address": person.email}, ())
+    except channels.BadChannel:
+        raise invalid("period", f"{person.email} is no address to which mail can be sent.") from None
+    now_ms = auth.clock.wall_ms()
+    row = (channels.new_id(), account, "email", person.email[:100], config, None, None, None, None, now_ms)
+    return Channel._make((*row, None, 0, None, None, language, now_ms, person.number))
+
+
+def _personal_report(request: web.Request, session: Session, channel: Channel, sent: dict[str, Any]) -> Report:
+    auth, person = request.app[AUTH], session.person.number
+    member = auth.membership(session, channel.account)
+    seen = [one for one in auth.registry.cache.websites_of(channel.account) if may(member, "read", one.number)]
+    ids = website_ids(sent, seen)
+    own = {name: value for name, value in sent.items() if name in ("period", "hour")}
+    now_ms = auth.clock.monotonic_wall_ms()
+    base = Report(
+        channels.new_id(), channel.account, ids, "week", _DEFAULT_HOUR, (channel.id,), True, now_ms, now_ms, person
+    )
+    return _planned(request.app[READ_API], _with_fields(request, session, base, own), now_ms)
+
+
 # --- when and what
 
 
@@ -217,6 +280,10 @@ class Plan:
         self._api, self._report = api, report
         cache = api.registry.cache
         known: Sequence[Website] = cache.websites_of(report.account)
+        if report.person is not None:
+            # Of one that is limited meanwhile, or that has left, fewer.
+            member = cache.members.get((report.account, report.person))
+            known = [one for one in known if may(member, "read", one.number)]
         self._websites = [one for one in known if report.websites is None or one.id in report.websites]
         alone = self._websites[0] if len(self._websites) == 1 else None
         own = alone.time_zone if alone else None

@@ -47,6 +47,6 @@ async def _sent(server: MailServer, address: str, settings: Settings) -> Outcome
     from tally.notices.mail_message import mail as written  # here: not for the help
 
     row = ("0" * 16, 0, "email", address, {"address": address}, None, None, None, None, 0, None, 0, None, None)
-    channel = Channel._make((*row, "en", 0))
+    channel = Channel._make((*row, "en", 0, None))
     page = public_url(settings.base_url, settings.base_path)
     return await mail.send(server, written(test_message(channel, now_ms()), server, page, "", now_ms()))

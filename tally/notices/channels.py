@@ -73,7 +73,10 @@ class Quiet(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """A channel. `failures`: notices that failed in a row; `failing_since_ms`: since the first failed attempt."""
+    """A channel. `failures`: notices that failed in a row; `failing_since_ms`: since the first failed attempt.
+
+    `person`: the one person whose address it is, for summaries of that person alone; None for those of the account.
+    """
 
     id: str
     account: int
@@ -91,6 +94,7 @@ class Channel(NamedTuple):
     paused_ms: int | None
     language: Language
     confirmed_ms: int | None
+    person: int | None
 
     @property
     def host(self) -> str | None:
@@ -207,7 +211,7 @@ def new_secret(kind: Kind) -> str | None:
 
 _COLUMNS = (
     "id, account, kind, name, config, quiet, secret, old_secret, old_secret_until_ms, created_ms, failing_since_ms,"
-    " failures, last_error, paused_ms, language, confirmed_ms"
+    " failures, last_error, paused_ms, language, confirmed_ms, person"
 )
 
 
@@ -230,14 +234,23 @@ def find_channel(connection: sqlite3.Connection, id: str) -> Channel | None:
 
 def add_channel(connection: sqlite3.Connection, new: Channel) -> None:
     """Store a new channel. Raises AccountFull where the account has MAX_CHANNELS."""
-    count = "/* channels.count */ select count(*) from channel where account = ?"
+    count = "/* channels.count */ select count(*) from channel where account = ? and person is null"
     if connection.execute(count, (new.account,)).fetchone()[0] >= MAX_CHANNELS:
         raise AccountFull(f"The account has {MAX_CHANNELS} channels, the most that it may have: delete one first.")
     quiet = None if new.quiet is None else json.dumps(new.quiet)
     connection.execute(
         "/* channels.add */ insert into channel (id, account, kind, name, config, quiet, secret, created_ms, language,"
-        " confirmed_ms) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*new[:4], json.dumps(new.config), quiet, new.secret, new.created_ms, new.language, new.confirmed_ms),
+        " confirmed_ms, person) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *new[:4],
+            json.dumps(new.config),
+            quiet,
+            new.secret,
+            new.created_ms,
+            new.language,
+            new.confirmed_ms,
+            new.person,
+        ),
     )
 
 

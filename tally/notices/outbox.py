@@ -146,7 +146,7 @@ def add(connection: sqlite3.Connection, new: New, now_ms: int, sent: Sequence[st
         " (key, account, channel, kind, priority, created_ms, due_ms, expires_ms, payload, state, sent_ms)"
         " select ?1 || id, account, id, ?2, ?3, ?4, ?4, ?5, ?6 ->> language, iif(kind = 'feed', 'sent', 'waiting'),"
         " iif(kind = 'feed', ?4, null) from channel where account = ?7 and ?8 in ('', id) and id <> ?9"
-        " and (confirmed_ms is not null or ?2 = ?10)"
+        " and (confirmed_ms is not null or ?2 = ?10) and (person is null or ?8 = id)"
         " on conflict (key) do nothing",
         (
             *(new.key(""), new.kind, new.priority, now_ms, new.expires_ms, json.dumps(payloads)),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tally.accounts.accounts import AccountFull
 from tally.notices import outbox
+from tally.notices.channels import Channel, add_channel
 from tally.notices.outbox import New
 from tally.notices.periods import Period
 
@@ -19,7 +20,10 @@ MAX_WEBSITES = 50
 
 
 class Report(NamedTuple):
-    """A report. `websites`: ids, None for all; `hour`: of the day, in the time zone of the website."""
+    """A report. `websites`: ids, None for all; `hour`: of the day, in the time zone of the website.
+
+    `person`: the one person who has it, None for those of the account.
+    """
 
     id: str
     account: int
@@ -30,9 +34,10 @@ class Report(NamedTuple):
     skip_empty: bool
     created_ms: int
     next_ms: int
+    person: int | None
 
 
-_COLUMNS = "id, account, websites, period, hour, channels, skip_empty, created_ms, next_ms"
+_COLUMNS = "id, account, websites, period, hour, channels, skip_empty, created_ms, next_ms, person"
 
 
 def _report(row: Sequence[Any]) -> Report:
@@ -48,7 +53,9 @@ def _row(report: Report) -> tuple[Any, ...]:
 def reports_of(connection: sqlite3.Connection, account: int) -> list[Report]:
     """Return the reports of an account, oldest first."""
     rows = connection.execute(
-        f"/* reports.of_account */ select {_COLUMNS} from report where account = ? order by created_ms, id", (account,)
+        f"/* reports.of_account */ select {_COLUMNS} from report where account = ? and person is null"
+        " order by created_ms, id",
+        (account,),
     )
     return [_report(row) for row in rows]
 
@@ -69,11 +76,11 @@ def due_reports(connection: sqlite3.Connection, now_ms: int, latest_ms: int) -> 
 
 def add_report(connection: sqlite3.Connection, new: Report) -> None:
     """Store a new report. Raises AccountFull where the account has MAX_REPORTS."""
-    if len(reports_of(connection, new.account)) >= MAX_REPORTS:
+    if new.person is None and len(reports_of(connection, new.account)) >= MAX_REPORTS:
         raise AccountFull(f"The account has {MAX_REPORTS} reports, the most that it may have: delete one first.")
     connection.execute(
         "/* reports.add */ insert into report (id, account, websites, period, hour, channels, skip_empty, created_ms,"
-        " next_ms) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " next_ms, person) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*new[:2], *_row(new)),
     )
 
@@ -82,7 +89,7 @@ def change_report(connection: sqlite3.Connection, report: Report) -> bool:
     """Store a changed report; return whether there is one with its id."""
     done = connection.execute(
         "/* reports.change */ update report set websites = ?, period = ?, hour = ?, channels = ?, skip_empty = ?,"
-        " created_ms = ?, next_ms = ? where id = ?",
+        " created_ms = ?, next_ms = ?, person = ? where id = ?",
         (*_row(report), report.id),
     )
     return done.rowcount == 1
@@ -91,6 +98,26 @@ def change_report(connection: sqlite3.Connection, report: Report) -> bool:
 def delete_report(connection: sqlite3.Connection, id: str) -> bool:
     """Delete a report; return whether there was one."""
     return connection.execute("/* reports.delete */ delete from report where id = ?", (id,)).rowcount == 1
+
+
+def personal_report(connection: sqlite3.Connection, account: int, person: int) -> Report | None:
+    """Return the report that a person has in an account; None without."""
+    row = connection.execute(
+        f"/* reports.personal */ select {_COLUMNS} from report where account = ? and person = ?", (account, person)
+    ).fetchone()
+    return None if row is None else _report(row)
+
+
+def set_personal(
+    connection: sqlite3.Connection, account: int, person: int, channel: Channel | None, report: Report | None
+) -> None:
+    """Replace the report that a person has in an account, and its channel; None for none."""
+    own = (account, person)
+    connection.execute("/* reports.delete_personal */ delete from report where account = ? and person = ?", own)
+    connection.execute("/* reports.delete_channel */ delete from channel where account = ? and person = ?", own)
+    if channel is not None and report is not None:
+        add_channel(connection, channel)
+        add_report(connection, report)
 
 
 def finish(connection: sqlite3.Connection, report: Report, next_ms: int, new: New | None, now_ms: int) -> int:

@@ -98,8 +98,8 @@ class Sender:
         self._next_ms = 0
 
     def channels_of(self, account: int) -> list[Channel]:
-        """Return the channels of an account, oldest first."""
-        return [one for one in self.channels.values() if one.account == account]
+        """Return the channels of an account, oldest first, but for those of one person alone."""
+        return [one for one in self.channels.values() if one.account == account and one.person is None]
 
     async def add(self, new: New, sent: Sequence[str] = ()) -> int:
         """Store a notice for the channels of its account; return for how many. Raises ApiError 503.

@@ -213,6 +213,8 @@ FIXED_ROUTES = (
     Route("POST", "/confirm/{token}", mail_links.confirm),
     Route("GET", "/unsubscribe/{token}", mail_links.unsubscribe_page),
     Route("POST", "/unsubscribe/{token}", mail_links.unsubscribe),
+    Route("GET", "/api/account/summary", summaries.personal),
+    Route("PATCH", "/api/account/summary", summaries.set_personal),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),

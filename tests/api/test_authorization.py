@@ -157,6 +157,8 @@ TABLE = (
     Row("POST /confirm/{token}", (404,) * 6),
     Row("GET /unsubscribe/{token}", (404,) * 6),
     Row("POST /unsubscribe/{token}", (404,) * 6),
+    Row("GET /api/account/summary", OWNERS),
+    Row("PATCH /api/account/summary", OWNERS, {"period": None}),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),

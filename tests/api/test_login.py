@@ -137,6 +137,7 @@ CHANGES = [
     *((method, "/api/account/channels/y") for method in ("PATCH", "DELETE")),
     *(("POST", f"/api/account/channels/y/{step}") for step in ("test", "secret")),
     ("POST", "/api/account/reports"),
+    ("PATCH", "/api/account/summary"),
     *((method, "/api/account/reports/y") for method in ("PATCH", "DELETE")),
     ("POST", "/api/account/notices/1/send"),
     ("POST", "/api/account/leave"),

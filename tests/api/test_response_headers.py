@@ -70,7 +70,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     rf"/api/account/websites/{{id}}/({REPORTS}|({'|'.join(SAVED)})/{{definition}})": ACCOUNT,
     rf"/api/share/{{token}}/({REPORTS})": ACCOUNT,
     r"/api/account(/(state|setup|login(/link)?|logout(-everywhere)?|password|changelog))?": ACCOUNT,
-    r"/api/account/(audit|authorization|leave|invitation(/oidc)?|oidc|share-links)": ACCOUNT,
+    r"/api/account/(audit|authorization|summary|leave|invitation(/oidc)?|oidc|share-links)": ACCOUNT,
     r"/api/account/second-factor(/(begin|confirm|codes))?": ACCOUNT,
     r"/api/account/(assistants|keys|people)(/{number})?|/api/account/invitations(/{invitation})?": ACCOUNT,
     r"/api/(account|v1)/(channels(/{channel}(/(test|secret))?)?|notices(/{number}/send)?)": ACCOUNT,

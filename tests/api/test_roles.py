@@ -60,6 +60,8 @@ LEAST_OF_ROUTE: dict[str, Role | None] = {
     "DELETE /api/account/channels/{channel}": "admin",
     "POST /api/account/channels/{channel}/test": "admin",
     "POST /api/account/channels/{channel}/secret": "admin",
+    "GET /api/account/summary": "viewer",
+    "PATCH /api/account/summary": "viewer",
     "GET /api/account/reports": "editor",
     "POST /api/account/reports": "editor",
     "PATCH /api/account/reports/{report}": "editor",

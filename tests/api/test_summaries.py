@@ -259,3 +259,78 @@ async def test_a_report_that_fails_holds_up_no_other(owner: Owner, monkeypatch: 
     assert [one["Subject"] for one in owner.box.mails] == ["second.example: 0 visitors, 18 Nov 2026"]
     await owner.at("2026-11-19T08:06:00+00:00")
     assert owner.box.mails[1]["Subject"] == "example.com: 0 visitors, 18 Nov 2026"
+
+
+async def test_a_viewer_has_a_summary_of_the_websites_that_it_sees(owner: Owner) -> None:
+    id = await website_of(owner)
+    other = await owner.app.website("second.example")
+    for one in (id, other):
+        await fill(owner.app, one)
+    viewer = await member(owner.app, "viewer", other)
+    path = "/api/account/summary"
+    assert (await viewer("GET", path)).json == {
+        "meta": {"mail": True},
+        "data": {"period": None, "hour": 8, "websites": None},
+    }
+    answer = await viewer("PATCH", path, {"period": "week", "language": "fr"})
+    assert answer.json["data"] == {"period": "week", "hour": 8, "websites": None}
+    for bad in ({"websites": [id]}, {"period": "year"}, {"language": "it"}, {"hour": 24}, {"channels": []}):
+        assert (await viewer("PATCH", path, {"period": "week"} | bad)).status == 400
+    # It is no channel of the account.
+    assert (await owner.browser("GET", CHANNELS)).json["data"] == []
+    assert (await owner.browser("GET", REPORTS)).json["data"] == []
+    await owner.at("2026-11-23T08:00:10+00:00")
+    (received,) = owner.box.mails
+    assert received["To"] == "viewer@example.com"
+    assert received["Subject"].startswith("second.example: 6 visiteurs")
+    # It ends with the membership.
+    await owner.app.admin(lambda connection: connection.execute("delete from membership where role = 'viewer'"))
+    await owner.at("2026-11-30T08:00:10+00:00")
+    assert owner.app.sql("select count(*) from report") == owner.app.sql("select count(*) from channel") == [(0,)]
+    assert len(owner.box.mails) == 1
+
+
+async def test_a_person_ends_the_own_summary(owner: Owner) -> None:
+    path = "/api/account/summary"
+    assert (await owner.browser("PATCH", path, {"period": "day", "hour": 7})).json["data"]["hour"] == 7
+    assert (await owner.browser("PATCH", path, {"period": "month"})).json["data"]["period"] == "month"
+    assert owner.app.sql("select period, count(*) from report") == [("month", 1)]
+    assert (await owner.browser("PATCH", path, {"period": None})).json["data"]["period"] is None
+    assert owner.app.sql("select count(*) from report") == owner.app.sql("select count(*) from channel") == [(0,)]
+
+
+async def test_a_limited_editor_makes_reports_of_the_websites_that_it_sees(owner: Owner) -> None:
+    id = await website_of(owner)
+    other = await owner.app.website("second.example")
+    editor, channel = await member(owner.app, "editor", other), await owner.channel()
+    foreign = (await owner.report(period="week", channels=[channel], websites=[id]))["id"]
+    whole = (await owner.report(period="week", channels=[channel]))["id"]
+    for websites in (None, [id], [id, other]):
+        answer = await editor("POST", REPORTS, {"period": "week", "channels": [channel], "websites": websites})
+        assert (answer.status, answer.json["error"]["field"]) == (400, "websites")
+    answer = await editor("POST", REPORTS, {"period": "week", "channels": [channel], "websites": [other]})
+    assert answer.status == 201
+    assert [one["id"] for one in (await editor("GET", REPORTS)).json["data"]] == [answer.json["data"]["id"]]
+    for one in (foreign, whole):
+        assert (await editor("PATCH", f"{REPORTS}/{one}", {"hour": 1})).status == 404
+        assert (await editor("GET", f"{REPORTS}/{one}/preview")).status == 404
+        assert (await editor("DELETE", f"{REPORTS}/{one}")).status == 404
+
+
+async def test_many_websites_with_long_names_stay_small(owner: Owner) -> None:
+    names = [f"/{number}{'x' * 300}" for number in range(8)]
+    for number in range(4):
+        id = await owner.app.website(f"site{number}.example")
+        for place, name in enumerate(names):
+            url = f"https://site{number}.example{name}"
+            who = f"session-of-{place}-{number}"
+            body = {"type": "pageview", "website_id": id, "url": url, "session_id": who}
+            assert (await owner.app.collect(body)).status == 202
+    await owner.report(period="month", channels=[await owner.channel()])
+    await owner.at("2026-12-01T08:00:10+00:00")
+    (received,) = owner.box.mails
+    _, html = received.iter_parts()
+    assert received["Subject"] == "5 websites: 32 visitors, 1 Nov – 30 Nov 2026"
+    assert len(html.get_content().encode()) <= 60_000
+    (payload,) = owner.app.sql("select payload from notice")[0]
+    assert len(json.dumps(json.loads(payload)["data"])) <= 16_000

@@ -639,7 +639,7 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     row = ("0" * 16, account, "ntfy", "Phone", {"url": "https://ntfy.example.com", "topic": "t"})
     quiet = channels.Quiet(0, 1, "UTC")
     channels.add_channel(
-        connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None, "en", None))
+        connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None, "en", None, None))
     )
     assert channels.confirm(connection, "0" * 16, NOON_MS)
     for fact in ("first", "second"):
@@ -665,7 +665,7 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     channels.all_channels(connection)
     channels.change_channel(connection, "0" * 16, "Phone", {}, None, None, "de")
     channels.replace_secret(connection, "0" * 16, "secret", NOON_MS)
-    report = reports.Report("1" * 16, account, None, "week", 8, ("0" * 16,), True, NOON_MS, NOON_MS)
+    report = reports.Report("1" * 16, account, None, "week", 8, ("0" * 16,), True, NOON_MS, NOON_MS, None)
     reports.add_report(connection, report)
     assert reports.find_report(connection, account, report.id) == report
     assert reports.due_reports(connection, NOON_MS, 2 * NOON_MS) == [report]
@@ -674,6 +674,8 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     assert reports.finish(connection, report, NOON_MS + DAY_MS, new, NOON_MS) == 0
     assert reports.change_report(connection, report)
     assert reports.delete_report(connection, report.id)
+    reports.set_personal(connection, account, 0, None, None)
+    assert reports.personal_report(connection, account, 0) is None
     assert channels.unsubscribe(connection, "0" * 16)
     outbox.claim(connection, "0" * 16, NOON_MS)
     channels.delete_channel(connection, "0" * 16)
