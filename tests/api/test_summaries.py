@@ -12,6 +12,7 @@ from tally.api.context import READ_API
 from tally.api.summaries import Summaries
 from tally.notices.texts import LANGUAGES, text
 from tally.timestamps import DAY_MS
+from tests.api.test_oauth import member
 from tests.support.app import OWNER, App, MakeApp
 from tests.support.cases import cases
 from tests.support.mailbox import FROM, Mailbox, mailbox
