@@ -239,7 +239,8 @@ create table channel (
   failing_since_ms  integer,                               -- null: the last attempt succeeded
   failures    integer not null default 0,                  -- notices that failed in a row
   last_error  text,
-  paused_ms   integer                                      -- null: notices are sent
+  paused_ms   integer,                                     -- null: notices are sent
+  language    text    not null check (language in ('en', 'de', 'fr', 'es'))
 ) strict, without rowid;
 
 create index channel_of_account on channel (account);

@@ -31,6 +31,7 @@ export const OPERATIONS = {
 /** Method, path, and which body is sent: `json`, `bytes`, `empty` (an object without fields), or none. */
 export const MANAGEMENT = {
   addWebsite: ["POST", "/api/v1/websites", "json"],
+  sendEvents: ["POST", "/api/v1/websites/{id}/events", "json"],
   createAnnotation: ["POST", "/api/v1/websites/{id}/annotations", "json"],
   createSegment: ["POST", "/api/v1/websites/{id}/segments", "json"],
   createGoal: ["POST", "/api/v1/websites/{id}/goals", "json"],

@@ -457,6 +457,9 @@ export interface Quiet {
 
 export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed";
 
+/** The language of the notices of a channel. */
+export type NoticeLanguage = "en" | "de" | "fr" | "es";
+
 /** A new channel; which fields it takes depends on its kind. */
 export interface NewChannel {
   kind: ChannelKind;
@@ -468,6 +471,7 @@ export interface NewChannel {
   /** An access token of ntfy. */
   token?: string;
   quiet?: Quiet | null;
+  language?: NoticeLanguage;
 }
 
 /** Fields to change. */
@@ -477,6 +481,7 @@ export interface ChannelChanges {
   topic?: string;
   token?: string;
   quiet?: Quiet | null;
+  language?: NoticeLanguage;
   /** true pauses the channel, false resumes it. */
   paused?: boolean;
 }
@@ -491,6 +496,7 @@ export interface Channel {
   created_at: string;
   failing_since: string | null;
   last_error: string | null;
+  language: NoticeLanguage;
   /** Shown to owners on the pages alone. */
   host: string | null;
   /** The signing key of a webhook, in the answer that creates it alone. */
@@ -1707,6 +1713,11 @@ export interface RealtimeMeta {
   time: string;
 }
 
+export interface BulkEvents {
+  context?: Context;
+  events: Event[];
+}
+
 export interface CrawlReports {
   crawls: {
     user_agent: string;
@@ -2448,6 +2459,8 @@ export type CsvOperation =
 export interface ManageOperations {
   /** Add a website. A domain that the account has already is 409 `website_exists` with its `website_id`, unless `again` is true. `meta.notes` says how the domain was changed. A key that is limited to websites cannot add one. */
   addWebsite(body: NewWebsite): Promise<ManagedWebsiteAnswer>;
+  /** Send many events. Up to 500 events of the last 72 hours in one request, as a server has them: `timestamp` or `age_ms` says when. The fields and the checks are those of `/api/collect`, with these differences: `session_id` is required where an event has a visitor (all types but `vitals`, `heatmap` and `leave`), an unknown field rejects its event, `website_id` is that of the path or absent, and an event has no country. The address and the User-Agent of the request are not used. Events with an `event_id` can be sent again without being counted twice. At most 262,144 bytes. Needs the scope `import`. */
+  sendEvents(websiteId: string, body: BulkEvents): Promise<CollectAnswer>;
   /** Save an annotation.  */
   createAnnotation(websiteId: string, body: NewAnnotation): Promise<AnnotationSaved>;
   /** Save a segment.  */

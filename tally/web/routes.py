@@ -17,6 +17,7 @@ from tally.api import (
     account,
     audit,
     badges,
+    bulk_collect,
     channels,
     crawlers,
     definitions,
@@ -113,6 +114,7 @@ def management_routes() -> Iterator[Route]:
         ]
     for method, path, handler in rows:
         yield Route(method, f"{READ_PATHS}{path}", by_key_alone(handler, "manage"))
+    yield Route("POST", f"{READ_PATHS}{website}/events", by_key_alone(bulk_collect.collect, "import"))
     yield Route("POST", f"{READ_PATHS}{website}/crawls", by_key_alone(crawlers.take_crawls, "import"))
     for method, path, handler in _DELETIONS:
         yield Route(method, f"{READ_PATHS}{website}/deletions{path}", by_key_alone(handler, "manage"))

@@ -47,7 +47,7 @@ from tally.maintenance.doctor_offsite import content_of
 from tally.maintenance.verify import verdicts
 from tally.notices import channels, outbox
 from tally.notices.channels import Channel
-from tally.reports import experiments, goals
+from tally.reports import deletion_preview, experiments, goals
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups import (
     goal_days,
@@ -60,13 +60,13 @@ from tally.rollups import (
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
 from tally.sqlite.event_ids import delete_expired
-from tally.storage import crawler_days, import_records, meta, schema_check
+from tally.storage import crawler_days, deletion_records, import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot
 from tally.storage.health import FAILING
 from tally.storage.labels import Labels
 from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
-from tally.transfer import undo
+from tally.transfer import event_deletion, undo
 from tally.transfer.chunks import Sizes
 from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import open_source, open_target
@@ -76,6 +76,7 @@ from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.cases import cases
 from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, custom, event, view
+from tests.support.receiver import says
 
 SOURCES = sorted(Path(tally.__file__).parent.rglob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
@@ -111,7 +112,7 @@ GROWING = {
     r"|(?:COVERING )?INDEX event_id_without_time \(arrived_ms<\?\)",
     "import_id": r"PRIMARY KEY \(website=\? AND ts(?:[<>]|=\? AND digest=\?\))",
     "imported_field": r"PRIMARY KEY \(website=\?(?:\)| AND (?:field=\? AND day[<>=]|\(field,day\)>))|COVERING"
-    r" INDEX imported_field_by_day \(website=\?(?: AND day=\?)?\)",
+    r" INDEX imported_field_by_day \(website=\?(?: AND day[<>=]|\))",
     "imported_sum": r"PRIMARY KEY \(website=\? AND field=\? AND day=\?",
     "import_range": r"PRIMARY KEY \(website=\? AND first_id[<>=]",
     "import_visit": r"PRIMARY KEY \(website=\? AND (?:day[<>=]|\(day,visitor\)>)",
@@ -637,9 +638,9 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     """Add a channel, send notices to it and change it."""
     row = ("0" * 16, account, "ntfy", "Phone", {"url": "https://ntfy.example.com", "topic": "t"})
     quiet = channels.Quiet(0, 1, "UTC")
-    channels.add_channel(connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None)))
+    channels.add_channel(connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None, "en")))
     for fact in ("first", "second"):
-        content = outbox.Content("Title", "Text")
+        content = says("Title", "Text")
         assert outbox.add(connection, outbox.New(account, "test", fact, content, NOON_MS + DAY_MS), NOON_MS) == 1
     outbox.add(connection, outbox.New(account, "test", "first", content, NOON_MS + DAY_MS), NOON_MS, ["no channel"])
     outbox.resume(connection)
@@ -659,7 +660,7 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     outbox.notices(connection, account)
     outbox.delete_old(connection, NOON_MS + DAY_MS)
     channels.all_channels(connection)
-    channels.change_channel(connection, "0" * 16, "Phone", {}, None, None)
+    channels.change_channel(connection, "0" * 16, "Phone", {}, None, None, "de")
     channels.replace_secret(connection, "0" * 16, "secret", NOON_MS)
     channels.delete_channel(connection, "0" * 16)
 
@@ -704,6 +705,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     retention.set_keep_days(connection, number, 10)
     retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)
     run_undo(connection)
+    run_deletion(connection)
 
 
 def run_crawlers(connection: sqlite3.Connection) -> None:
@@ -740,6 +742,39 @@ def run_undo(connection: sqlite3.Connection) -> None:
     while undo.step(connection, number, first.number):
         pass
     run_sums(connection, number, path)
+
+
+def run_deletion(connection: sqlite3.Connection) -> None:
+    """Import two files with a visitor in common, add heatmaps, and delete events by page, by entry page, and all."""
+    number = all_websites(connection)[-1].number
+    path = Path(connection.execute("pragma database_list").fetchone()[2]).with_name("deleted.ndjson")
+    day = NOON_MS // DAY_MS
+    for more in range(2):
+        lines = [
+            {"type": kind, "timestamp": NOON_MS - minutes * 60_000 - more, "visitor": "ann", "pathname": page}
+            | ({"vitals": {"lcp": 1}} if kind == "vitals" else {})
+            | ({"experiment": "e", "variant": "v"} if kind == "ab_assign" else {})
+            for kind in ("pageview", "vitals", "ab_assign")
+            for minutes, page in ((0, "/kept"), (20, "/deleted"), (40, "/kept"))
+        ]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        with open_source(str(path)) as source:
+            import_events(connection, number, source, now_ms=NOON_MS)
+    (page,) = connection.execute("select id from label where text = '/deleted'").fetchone()
+    heatmaps.store(connection, number, [(one, page, 0, 0, 1, 1, 3) for one in (day, day + 1)])
+    block = number, page, 0, 3, day >> 3
+    heatmaps.put(connection, block, heatmaps.summed(connection, block))
+    connection.execute("insert or replace into website_usage (website, month, events) values (?, 202611, 9)", (number,))
+    span = (day - 1) * DAY_MS, (day + 2) * DAY_MS
+    for filters in ((Filter("pathname", "=", ("/deleted",)),), (Filter("entry_page", "^=", ("/k",)),), ()):
+        found = deletion_preview.preview(connection, number, span, filters, 1 << 40)
+        own = event_deletion.begin(connection, number, found.plan, found.events, NOON_MS)
+        assert own is not None
+        assert deletion_records.running(connection) == [(number, own)]
+        while event_deletion.step(connection, number, own, NOON_MS):
+            pass
+        assert deletion_records.records(connection, number)[0].state == deletion_records.DONE
+    assert not deletion_records.end(connection, number, 1, deletion_records.STOPPED, NOON_MS)
 
 
 def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:

@@ -13,12 +13,14 @@ from tally_client.schema import (
     AnnotationChanges,
     AnnotationsAnswer,
     AnnotationSaved,
+    BulkEvents,
     ChangesAnswer,
     ChannelAnswer,
     ChannelChanges,
     ChannelsAnswer,
     ChannelSecretAnswer,
     ChannelTestAnswer,
+    CollectAnswer,
     CrawlerPurpose,
     CrawlersAnswer,
     CrawlReports,
@@ -947,6 +949,18 @@ class ManageClient(Manager):
         true. `meta.notes` says how the domain was changed. A key that is limited to websites cannot add one.
         """
         return cast(ManagedWebsiteAnswer, self._request("POST", "/api/v1/websites", body))
+
+    def send_events(self, website_id: str, body: BulkEvents) -> CollectAnswer:
+        """Send many events.
+
+        Up to 500 events of the last 72 hours in one request, as a server has them: `timestamp` or `age_ms` says
+        when. The fields and the checks are those of `/api/collect`, with these differences: `session_id` is
+        required where an event has a visitor (all types but `vitals`, `heatmap` and `leave`), an unknown field
+        rejects its event, `website_id` is that of the path or absent, and an event has no country. The address
+        and the User-Agent of the request are not used. Events with an `event_id` can be sent again without being
+        counted twice. At most 262,144 bytes. Needs the scope `import`.
+        """
+        return cast(CollectAnswer, self._request("POST", path("/api/v1/websites/{id}/events", id=website_id), body))
 
     def create_annotation(self, website_id: str, body: NewAnnotation) -> AnnotationSaved:
         """Save an annotation."""

@@ -548,6 +548,10 @@ Quiet = TypedDict(
 ChannelKind: TypeAlias = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed"]
 
 
+# The language of the notices of a channel.
+NoticeLanguage: TypeAlias = Literal["en", "de", "fr", "es"]
+
+
 class NewChannel(TypedDict):
     """A new channel; which fields it takes depends on its kind."""
 
@@ -560,6 +564,7 @@ class NewChannel(TypedDict):
     # An access token of ntfy.
     token: NotRequired[str]
     quiet: NotRequired[Quiet | None]
+    language: NotRequired[NoticeLanguage]
 
 
 class ChannelChanges(TypedDict):
@@ -570,6 +575,7 @@ class ChannelChanges(TypedDict):
     topic: NotRequired[str]
     token: NotRequired[str]
     quiet: NotRequired[Quiet | None]
+    language: NotRequired[NoticeLanguage]
     # true pauses the channel, false resumes it.
     paused: NotRequired[bool]
 
@@ -585,6 +591,7 @@ class Channel(TypedDict):
     created_at: str
     failing_since: str | None
     last_error: str | None
+    language: NoticeLanguage
     # Shown to owners on the pages alone.
     host: str | None
     # The signing key of a webhook, in the answer that creates it alone.
@@ -2015,6 +2022,11 @@ class RealtimeMeta(TypedDict):
     website_id: str
     # The end of the window.
     time: str
+
+
+class BulkEvents(TypedDict):
+    context: NotRequired[Context]
+    events: list[Event]
 
 
 class CrawlReportsCrawls(TypedDict):
