@@ -716,6 +716,16 @@ def run_crawlers(connection: sqlite3.Connection) -> None:
     days, before = range(day - 1, day + 2), range(day - 4, day - 1)
     crawls = crawler_days.read(connection, 1, days, before, lambda name, crawler: True, 5)
     assert [(page.crawler, page.requests) for page in crawls.pages if page.pathname == "/crawled"] == [("GPTBot", 2)]
+    number = import_records.begin(connection, 1, "access-log", "", "access.log", NOON_MS)
+    key: crawler_days.Key = (1, day, "GPTBot", "/imported", crawler_days.ACCESS_LOG)
+    crawler_days.add_counts(connection, Labels(), Counter([key]), number)
+    counts = import_records.Counts(0, 0, 0, 0, 1, {})
+    import_records.save(connection, 1, number, counts, (day, day), (0, 0), None)
+    place = day, "GPTBot", crawler_days.API
+    assert crawler_days.others(connection, 1, number, [place]) == {place}
+    assert ("/imported", 2, 1) in [row[2:] for row in crawler_days.export(connection, 1)]
+    assert crawler_days.delete_some(connection, 1, number, -1) == day
+    assert crawler_days.delete_some(connection, 1, number, day) is None
 
 
 def run_undo(connection: sqlite3.Connection) -> None:
