@@ -25,6 +25,9 @@ from tally_client.schema import (
     CrawlersAnswer,
     CrawlReports,
     CrawlReportsAnswer,
+    DeletionFilters,
+    DeletionPreviewAnswer,
+    DeletionsAnswer,
     EventDataAnswer,
     EventNamesAnswer,
     EventsAnswer,
@@ -49,6 +52,7 @@ from tally_client.schema import (
     ManagedWebsiteAnswer,
     NewAnnotation,
     NewChannel,
+    NewDeletion,
     NewFunnel,
     NewGoal,
     NewSegment,
@@ -1172,6 +1176,43 @@ class ManageClient(Manager):
         """
         return cast(
             ExclusionsAnswer, self._request("PATCH", path("/api/v1/websites/{id}/exclusions", id=website_id), body)
+        )
+
+    def list_deletions(self, website_id: str) -> DeletionsAnswer:
+        """Deletions of events.
+
+        The deletions of the website, newest first, with their state and progress.
+        """
+        return cast(DeletionsAnswer, self._request("GET", path("/api/v1/websites/{id}/deletions", id=website_id)))
+
+    def create_deletion(self, website_id: str, body: NewDeletion) -> DeletionsAnswer:
+        """Delete the events of a preview.
+
+        Begins in the background, where the number of events of the preview still holds. What is deleted cannot
+        be restored.
+        """
+        return cast(
+            DeletionsAnswer, self._request("POST", path("/api/v1/websites/{id}/deletions", id=website_id), body)
+        )
+
+    def preview_deletion(self, website_id: str, body: DeletionFilters) -> DeletionPreviewAnswer:
+        """Preview a deletion of events.
+
+        Counts the events that match all filters. The newest preview of a website can be used to delete.
+        """
+        return cast(
+            DeletionPreviewAnswer,
+            self._request("POST", path("/api/v1/websites/{id}/deletions/preview", id=website_id), body),
+        )
+
+    def stop_deletion(self, website_id: str, number: int) -> DeletionsAnswer:
+        """Stop a deletion.
+
+        What is deleted stays deleted. A deletion that has ended stays as it is.
+        """
+        return cast(
+            DeletionsAnswer,
+            self._request("DELETE", path("/api/v1/websites/{id}/deletions/{number}", id=website_id, number=number)),
         )
 
     def get_imports(self, website_id: str) -> ImportsAnswer:
