@@ -364,6 +364,7 @@ create table import (
   duplicates  integer not null,
   rejected    integer not null,
   sums        integer not null,                     -- stored lines of imported sums
+  crawls      integer not null,                     -- counted requests of crawlers
   skipped     text    not null check (skipped like '{%}'),  -- number of lines by reason
   first_day   integer,                              -- of what was stored, as last_day
   last_day    integer,
@@ -843,8 +844,9 @@ create table crawler_day (
   crawler   integer not null,                                -- its name in the list; 0: it has none
   pathname  integer not null,
   source    integer not null check (source between 0 and 3),  -- 0 event, 1 pixel, 2 access log, 3 API
+  import    integer not null,                                -- number of the import that counted them; 0: none
   requests  integer not null check (requests > 0),
-  primary key (website, day, crawler, pathname, source)
+  primary key (website, day, crawler, pathname, source, import)
 ) strict, without rowid;
 
 -- Every value that a website has used in a field. A value without a row here is new (tally/storage/value_limits.py).

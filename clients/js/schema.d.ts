@@ -680,6 +680,8 @@ export interface Import {
   begun_at: string;
   events: number;
   sums: number;
+  /** Counted requests of crawlers. */
+  crawls: number;
   duplicates: number;
   rejected: number;
   skipped: Record<string, number>;

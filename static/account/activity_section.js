@@ -86,6 +86,7 @@ const ACTIONS = {
   deletion_stopped: t("did_stop_deletion"),
   retention_changed: t("did_change_retention"),
   events_exported: t("did_export_events"),
+  events_read: t("did_read_events"),
   key_expired: t("did_expire_key"),
   more_changes: t("did_more"),
 };

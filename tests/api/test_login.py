@@ -150,6 +150,8 @@ CHANGES = [
     ("POST", "/api/account/websites/x/imports"),
     *((method, "/api/account/websites/x/imports/upload") for method in ("POST", "PATCH", "DELETE")),
     ("POST", "/api/account/websites/x/imports/1/undo"),
+    *(("POST", f"/api/account/websites/x/deletions{path}") for path in ("", "/preview")),
+    ("DELETE", "/api/account/websites/x/deletions/1"),
     ("POST", "/api/share/x/password"),
 ]
 REFUSED_SITES = ["cross-site", "same-site", "", "SAME-ORIGIN", "same-origin, none"]

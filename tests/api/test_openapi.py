@@ -194,18 +194,18 @@ MANAGE_CODES = {
     "403": {"plan_has_no_keys", "missing_scope"},
     "404": {
         *("unknown_website", "unknown_definition", "unknown_share_link", "unknown_import"),
-        *("unknown_channel", "unknown_report", "unknown_notice"),
+        *("unknown_channel", "unknown_report", "unknown_notice", "unknown_deletion"),
     },
     "409": {
         *("website_exists", "too_many_websites", "too_many_definitions", "too_many_share_links"),
-        *("too_many_channels", "too_many_reports", "no_secret"),
+        *("too_many_channels", "too_many_reports", "no_secret", "preview_outdated", "deletion_running"),
     },
     "413": {"body_too_large"},
     "415": {"unsupported_media_type", "unsupported_encoding"},
     "422": {"channel_refused"},
     "429": {"rate_limited"},
     "500": {"internal_error"},
-    "503": {"storage_unavailable", "overloaded"},
+    "503": {"storage_unavailable", "overloaded", "query_timeout"},
 }
 # Many events in one request also have the codes of collect.
 BULK_EVENTS = "post", "/api/v1/websites/{id}/events"

@@ -78,6 +78,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/account/passkeys(/(begin|finish|{passkey}))?|/api/account/login/passkey/(begin|finish)": ACCOUNT,
     r"/api/account/websites(/{id}(/(exclusions|share-links(/{link})?))?)?": ACCOUNT,
     r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,
+    r"/api/account/websites/{id}/deletions(/(preview|{number}))?": ACCOUNT,
     r"/api/share/{token}/(badge|counter)\.svg": BADGE,
     r"/api/share/{token}(/password)?": ACCOUNT,
     r"/mcp|/oauth/(register|token)": ACCOUNT,

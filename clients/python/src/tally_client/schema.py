@@ -801,6 +801,8 @@ class Import(TypedDict):
     begun_at: str
     events: int
     sums: int
+    # Counted requests of crawlers.
+    crawls: int
     duplicates: int
     rejected: int
     skipped: dict[str, int]
