@@ -39,6 +39,7 @@ from tally.maintenance.housekeeping import Housekeeping
 from tally.maintenance.server_audit import record_expired_keys, record_start
 from tally.maintenance.upgrade import copy_first
 from tally.notices.addresses import allowed_networks
+from tally.notices.mail import mail_server
 from tally.rate_limit import Buckets
 from tally.settings import Settings
 from tally.sqlite.engine import SqliteEngine
@@ -65,6 +66,7 @@ async def components(
 ) -> AsyncIterator[None]:
     """Open the database, the engine and what uses them while the application runs (a cleanup context of aiohttp)."""
     trusted, notified = parse_proxies(settings.trusted_proxy), allowed_networks(settings.notify_networks)
+    mail = mail_server(settings)
     # An error in a configured file is reported before a database is created.
     places: PlaceDatabase = _configured_places(settings.geoip_db) if settings.geoip_db else DeferredPlaces()
     agents = Agents()
@@ -88,7 +90,7 @@ async def components(
             has_passwords=settings.password_login == "yes",
             logout_url=settings.auth_logout_url,
         )
-        sender = open_notices(app, node, notified)
+        sender = open_notices(app, node, notified, mail)
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         app[PREVIEWS] = Previews(settings.backup_dir)
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
