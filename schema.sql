@@ -264,11 +264,13 @@ create table notice (
   attempts    integer not null default 0,
   state       text    not null check (state in ('waiting', 'sending', 'sent', 'failed', 'expired')),
   last_error  text,
-  sent_ms     integer
+  sent_ms     integer,
+  website     integer references website (number) on delete cascade  -- null: not about one
 ) strict;
 
 create index notice_of_channel on notice (channel, number);
 create index notice_of_account on notice (account, number);
+create index notice_of_website on notice (website) where website is not null;
 create index notice_due on notice (channel, due_ms) where state = 'waiting';
 
 -- Summaries of periods (tally/notices/reports.py). Websites and channels are ids.

@@ -39,7 +39,7 @@ from tests.support.app import NOON_MS, OWNER, App, ManualClock
 from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.process import Command, Serve, until
 
-GO_WITH_THE_WEBSITE = {"allowed_origin", "definition", "exclusion", "membership_website", "share_link"}
+GO_WITH_THE_WEBSITE = {"allowed_origin", "definition", "exclusion", "membership_website", "notice", "share_link"}
 LATER_MS = NOON_MS + LATE_MS
 
 
@@ -172,6 +172,18 @@ def db(tmp_path: Path) -> Path:
         connection.execute(
             "insert into share_link (website, id, name, token, created_ms)"
             " values (1, '0123456789abcdef', 'n', 'canary-token-24-letters!', 0)"
+        )
+        account = connection.execute("select account from website where number = 1").fetchone()[0]
+        connection.execute(
+            "insert into channel (id, account, kind, name, config, created_ms, language)"
+            " values ('0123456789abcdef', ?, 'feed', 'n', '{}', 0, 'en')",
+            (account,),
+        )
+        connection.execute(
+            "insert into notice (key, account, channel, kind, priority, created_ms, due_ms, expires_ms, payload, state,"
+            " website) values ('k', ?, '0123456789abcdef', 'test', 'normal', 0, 0, 0, '{\"canary-notice\": 1}', 'sent',"
+            " 1)",
+            (account,),
         )
         connection.execute("insert into membership_website select account, person, 1 from membership")
         connection.execute("update website set domain = 'canary-domain.example', name = 'canary-name' where number = 1")
