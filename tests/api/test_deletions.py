@@ -79,6 +79,7 @@ async def test_events_are_previewed_and_deleted(site: Site) -> None:
     assert await site.pageviews() == {"/b": 4}
     await site.send("/a", 1)
     assert await site.pageviews() == {"/a": 1, "/b": 4}
+    assert site.app.sql("select sum(pageviews) from visit") == [(5,)], "the visitor in memory has lost its events"
     lines = site.app.sql("select action, detail from audit where action = 'events_deleted'")
     assert len(lines) == 1
     assert "filter_pathname=/a" in lines[0][1]
