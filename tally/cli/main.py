@@ -53,6 +53,7 @@ GROUPS = (
             Command("key", "api_keys", "create, list and revoke API keys"),
             Command("person", "people", "list, invite and remove people, and print links to sign in"),
             Command("notify", "notify", "list notices and test the channels by which they are sent"),
+            Command("mail", "mail", "send a test by the mail server of --smtp-url"),
             Command("audit", "audit", "show who changed what, and when"),
         ),
     ),

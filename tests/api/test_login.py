@@ -136,6 +136,9 @@ CHANGES = [
     ("POST", "/api/account/channels"),
     *((method, "/api/account/channels/y") for method in ("PATCH", "DELETE")),
     *(("POST", f"/api/account/channels/y/{step}") for step in ("test", "secret")),
+    ("POST", "/api/account/reports"),
+    ("PATCH", "/api/account/summary"),
+    *((method, "/api/account/reports/y") for method in ("PATCH", "DELETE")),
     ("POST", "/api/account/notices/1/send"),
     ("POST", "/api/account/leave"),
     ("POST", "/api/account/invitation"),
@@ -167,6 +170,7 @@ def test_every_change_is_in_the_table() -> None:
             "{link}": "y",
             "{passkey}": "AA",
             "{channel}": "y",
+            "{report}": "y",
         }
         for name, value in values.items():
             path = path.replace(name, value)

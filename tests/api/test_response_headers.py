@@ -70,10 +70,11 @@ TABLE: dict[str, Mapping[str, str]] = {
     rf"/api/account/websites/{{id}}/({REPORTS}|({'|'.join(SAVED)})/{{definition}})": ACCOUNT,
     rf"/api/share/{{token}}/({REPORTS})": ACCOUNT,
     r"/api/account(/(state|setup|login(/link)?|logout(-everywhere)?|password|changelog))?": ACCOUNT,
-    r"/api/account/(audit|authorization|leave|invitation(/oidc)?|oidc|share-links)": ACCOUNT,
+    r"/api/account/(audit|authorization|summary|leave|invitation(/oidc)?|oidc|share-links)": ACCOUNT,
     r"/api/account/second-factor(/(begin|confirm|codes))?": ACCOUNT,
     r"/api/account/(assistants|keys|people)(/{number})?|/api/account/invitations(/{invitation})?": ACCOUNT,
     r"/api/(account|v1)/(channels(/{channel}(/(test|secret))?)?|notices(/{number}/send)?)": ACCOUNT,
+    r"/api/(account|v1)/reports(/{report}(/preview)?)?": ACCOUNT,
     r"/api/account/passkeys(/(begin|finish|{passkey}))?|/api/account/login/passkey/(begin|finish)": ACCOUNT,
     r"/api/account/websites(/{id}(/(exclusions|share-links(/{link})?))?)?": ACCOUNT,
     r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,
@@ -89,6 +90,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/assets/{path}": FILE,
     r"/(tracker|script|count|js/site)(/{part})?\.js|/js/{script}|/js/{stem}/{part}\.js": TRACKER,
     r"/pixel\.gif": TRACKER,
+    r"/(confirm|unsubscribe)/{token}": ALWAYS,
     r"/api/v1/openapi\.yaml|/feeds/{token}\.xml|/healthz|/metrics|/sign-in/oidc(/(callback|logout))?": ALWAYS,
 }
 # By an API key that changes something, which no page of another origin may read.

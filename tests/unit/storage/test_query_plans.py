@@ -45,7 +45,7 @@ from tally.ingest import rejected_events
 from tally.maintenance import background_work, backup, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
 from tally.maintenance.verify import verdicts
-from tally.notices import channels, outbox
+from tally.notices import channels, outbox, reports
 from tally.notices.channels import Channel
 from tally.reports import deletion_preview, experiments, goals
 from tally.rollups import experiments as experiment_rollups
@@ -78,7 +78,8 @@ from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, custom, event, view
 from tests.support.receiver import says
 
-SOURCES = sorted(Path(tally.__file__).parent.rglob("*.py"))
+# The statements of tally/clickhouse are of another database.
+SOURCES = [path for path in sorted(Path(tally.__file__).parent.rglob("*.py")) if path.parent.name != "clickhouse"]
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
 # Statements that read or write no rows of tables.
 HOUSEKEEPING = re.compile(
@@ -638,7 +639,10 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     """Add a channel, send notices to it and change it."""
     row = ("0" * 16, account, "ntfy", "Phone", {"url": "https://ntfy.example.com", "topic": "t"})
     quiet = channels.Quiet(0, 1, "UTC")
-    channels.add_channel(connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None, "en")))
+    channels.add_channel(
+        connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None, "en", None, None))
+    )
+    assert channels.confirm(connection, "0" * 16, NOON_MS)
     for fact in ("first", "second"):
         content = says("Title", "Text")
         assert outbox.add(connection, outbox.New(account, "test", fact, content, NOON_MS + DAY_MS), NOON_MS) == 1
@@ -662,6 +666,19 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     channels.all_channels(connection)
     channels.change_channel(connection, "0" * 16, "Phone", {}, None, None, "de")
     channels.replace_secret(connection, "0" * 16, "secret", NOON_MS)
+    report = reports.Report("1" * 16, account, None, "week", 8, ("0" * 16,), True, NOON_MS, NOON_MS, None)
+    reports.add_report(connection, report)
+    assert reports.find_report(connection, account, report.id) == report
+    assert reports.due_reports(connection, NOON_MS, 2 * NOON_MS) == [report]
+    new = outbox.New(account, "summary.week", "fact", content, NOON_MS + DAY_MS)
+    assert reports.finish(connection, report, NOON_MS + DAY_MS, new, NOON_MS) == 1
+    assert reports.finish(connection, report, NOON_MS + DAY_MS, new, NOON_MS) == 0
+    assert reports.change_report(connection, report)
+    assert reports.delete_report(connection, report.id)
+    reports.set_personal(connection, account, 0, None, None)
+    assert reports.personal_report(connection, account, 0) is None
+    assert channels.unsubscribe(connection, "0" * 16)
+    outbox.claim(connection, "0" * 16, NOON_MS)
     channels.delete_channel(connection, "0" * 16)
 
 
@@ -716,6 +733,16 @@ def run_crawlers(connection: sqlite3.Connection) -> None:
     days, before = range(day - 1, day + 2), range(day - 4, day - 1)
     crawls = crawler_days.read(connection, 1, days, before, lambda name, crawler: True, 5)
     assert [(page.crawler, page.requests) for page in crawls.pages if page.pathname == "/crawled"] == [("GPTBot", 2)]
+    number = import_records.begin(connection, 1, "access-log", "", "access.log", NOON_MS)
+    key: crawler_days.Key = (1, day, "GPTBot", "/imported", crawler_days.ACCESS_LOG)
+    crawler_days.add_counts(connection, Labels(), Counter([key]), number)
+    counts = import_records.Counts(0, 0, 0, 0, 1, {})
+    import_records.save(connection, 1, number, counts, (day, day), (0, 0), None)
+    place = day, "GPTBot", crawler_days.API
+    assert crawler_days.others(connection, 1, number, [place]) == {place}
+    assert ("/imported", 2, 1) in [row[2:] for row in crawler_days.export(connection, 1)]
+    assert crawler_days.delete_some(connection, 1, number, -1) == day
+    assert crawler_days.delete_some(connection, 1, number, day) is None
 
 
 def run_undo(connection: sqlite3.Connection) -> None:
