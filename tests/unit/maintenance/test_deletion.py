@@ -154,7 +154,8 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into field_value select 1, 0, id from label where text = 'canary-field_value'")
         connection.execute(
             "insert into deletion (website, number, state, begun_ms, ended_ms, events, deleted, from_ms, to_ms,"
-            " filters, last_id, days, has_texts) values (1, 1, 'done', 0, 0, 1, 1, 0, 1, '[\"canary-filter\"]', 1, '[]', 0),"
+            " filters, last_id, days, has_texts) values"
+            " (1, 1, 'done', 0, 0, 1, 1, 0, 1, '[\"canary-filter\"]', 1, '[]', 0),"
             " (2, 1, 'done', 0, 0, 1, 1, 0, 1, '[]', 1, '[]', 0)"
         )
         connection.execute("insert into imported_field values (1, 0, 5, 9, 1), (2, 0, 5, 9, 1)")
