@@ -427,6 +427,7 @@ create table deletion (
   last_id   integer not null,                     -- events with greater ids stay
   days      text    not null check (days like '[%]'),     -- with such events, by source; empty when it has ended
   progress  text,                                 -- JSON; null when it has ended
+  has_texts integer not null default 1 check (has_texts in (0, 1)),  -- 0: texts that no event has any more are deleted
   primary key (website, number)
 ) strict, without rowid;
 
