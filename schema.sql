@@ -359,7 +359,8 @@ create table import (
   format      text    not null,                     -- name of a row of IMPORTERS, as digest identifies the file
   digest      text    not null,                     -- '' where the file cannot be read again
   file        text    not null,                     -- name of the file, for lists
-  state       text    not null check (state in ('running', 'interrupted', 'complete', 'undoing', 'undone')),
+  state       text    not null check (state in ('running', 'interrupted', 'complete', 'undoing', 'undone',
+                                                     'following')),
   begun_ms    integer not null,
   changed_ms  integer not null,                     -- of a running import: its newest transaction
   events      integer not null,                     -- stored lines of events
