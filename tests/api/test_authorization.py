@@ -93,11 +93,11 @@ def notice_rows() -> Iterator[Row]:
         Row("POST /channels/{channel}/test", (401, 401, 401, 404, 200, 401)),
         Row("POST /channels/{channel}/secret", (401, 401, 401, 404, 200, 401)),
         Row("GET /reports", OWNERS),
-        # Without a channel; and there is no such report.
+        # Without a channel.
         Row("POST /reports", (401, 401, 401, 400, 400, 401), {"period": "week", "channels": []}),
-        Row("PATCH /reports/{report}", (401, 401, 401, 404, 404, 401), {"hour": 1}),
-        Row("DELETE /reports/{report}", (401, 401, 401, 404, 404, 401)),
-        Row("GET /reports/{report}/preview", (401, 401, 401, 404, 404, 401)),
+        Row("PATCH /reports/{report}", (401, 401, 401, 404, 200, 401), {"hour": 1}),
+        Row("DELETE /reports/{report}", (401, 401, 401, 404, 204, 401)),
+        Row("GET /reports/{report}/preview", (401, 401, 401, 404, 200, 401)),
         Row("GET /notices", OWNERS),
         Row("POST /notices/{number}/send", (401, 401, 401, 404, 404, 401)),
     ):
@@ -337,6 +337,8 @@ class Scenario:
         sent = {"email": "invited@example.com", "role": "editor"}
         feed = await self.owner("POST", "/api/account/channels", {"kind": "feed", "name": "Reader"})
         self.channel = feed.json["data"]["id"]
+        report = {"period": "month", "channels": [self.channel], "websites": [self.website]}
+        self.report = (await self.owner("POST", "/api/account/reports", report)).json["data"]["id"]
         self.invitation = (await self.owner("POST", "/api/account/invitations", sent)).json["data"]["id"]
         await app.collect(PAGE | {"website_id": self.website})
 
@@ -354,6 +356,7 @@ class Scenario:
         values |= {
             "invitation": self.invitation,
             "channel": self.channel,
+            "report": self.report,
             "definition": self.definition,
             "website": self.website,
             "script": "script.js",
@@ -494,7 +497,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
     values["passkey"] = "AA"
-    values |= {"channel": scenario.channel}
+    values |= {"channel": scenario.channel, "report": scenario.report}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}
