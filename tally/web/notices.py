@@ -1,23 +1,28 @@
-"""What sends notices in a running server, and which problems of the server are reported by them.
+"""What sends notices in a running server, what judges alerts, and which problems of the server are reported.
 
 The parts of the server detect problems for the log, /metrics and /healthz; here is the one place that reads them for
 notices (tally/notices/server_problems.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from aiohttp import web
 
+from tally.api.alerts import JUDGE
 from tally.api.channels import NOTICES, TESTS, TESTS_PER_MINUTE
+from tally.api.params import goals_of
 from tally.base_path import public_url
 from tally.events.client import Network
 from tally.http.tls import Tls
 from tally.ingest.node import Node
+from tally.notices.judge import Judge, NamedGoal
 from tally.notices.sender import Sender
 from tally.notices.server_problems import Problem, ServerProblems
+from tally.notices.uptime import BEAT_MS
 from tally.rate_limit import Buckets
 from tally.storage.health import LOW
+from tally.timestamps import SECOND_MS
 from tally.web.status import TLS
 
 PAUSE_S = 5.0
@@ -36,7 +41,20 @@ def open_notices(app: web.Application, node: Node, networks: Sequence[Network]) 
     )
     # Also while the tasks of every second fail.
     node.repeat("watching for problems", problems.check, _ignored, PAUSE_S)
+    judge = app[JUDGE] = Judge(sender, node.database, node.registry, node.engine.reports, _goals(node), node.clock)
+    node.repeat("the heartbeat of alerts", judge.beat, _ignored, BEAT_MS / SECOND_MS)
+    node.repeat("judging alerts", judge.judge, _ignored, PAUSE_S)
     return sender
+
+
+def _goals(node: Node) -> Callable[[int], list[NamedGoal]]:
+    """Return what returns the goals of a website by its number."""
+
+    def goals(website: int) -> list[NamedGoal]:
+        saved = goals_of(node.registry.cache.definitions.get(website, ()))
+        return [NamedGoal(one.id, one.name, one.goal) for one in saved]
+
+    return goals
 
 
 def problems_of(app: web.Application, node: Node) -> Iterator[Problem]:
@@ -62,4 +80,4 @@ def is_late(tls: Tls, now_s: int) -> bool:
 
 
 def _ignored(failure: Exception) -> None:
-    """For failures that are no fault of the file."""
+    """For failures that are no fault of the file, or were reported."""
