@@ -102,6 +102,11 @@ UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have be
 BAD_AUTHORIZATION = Kind(400, "bad_authorization", "The program asks for something that this server does not grant.")
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
+PREVIEW_OUTDATED = Kind(409, "preview_outdated", "The preview is outdated: preview the deletion again.")
+DELETION_RUNNING = Kind(
+    409, "deletion_running", "Events of the website are being deleted: wait, or stop that deletion."
+)
+UNKNOWN_DELETION = Kind(404, "unknown_deletion", "The website has no deletion of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
 TOO_MANY_KEYS = Kind(409, "too_many_keys", "The account has as many API keys as it may have: revoke one first.")
 TOO_MANY_SHARE_LINKS = Kind(
@@ -110,10 +115,12 @@ TOO_MANY_SHARE_LINKS = Kind(
 TOO_MANY_WEBSITES = Kind(409, "too_many_websites", "The account has as many websites as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
 TOO_MANY_CHANNELS = Kind(409, "too_many_channels", "The account has as many channels as it may have: delete one first.")
+TOO_MANY_REPORTS = Kind(409, "too_many_reports", "The account has as many reports as it may have: delete one first.")
 CHANNEL_REFUSED = Kind(422, "channel_refused", "The server does not send notices to this address.")
-UNKNOWN_CHANNEL = Kind(404, "unknown_channel", "The account has no channel with this id: it may have been deleted.")
 TOO_MANY_ALERTS = Kind(409, "too_many_alerts", "The account has as many alerts as it may have: delete one first.")
 UNKNOWN_ALERT = Kind(404, "unknown_alert", "The website has no alert with this id: it may have been deleted.")
+UNKNOWN_CHANNEL = Kind(404, "unknown_channel", "The account has no channel with this id: it may have been deleted.")
+UNKNOWN_REPORT = Kind(404, "unknown_report", "The account has no report with this id: it may have been deleted.")
 NO_SECRET = Kind(409, "no_secret", "Only webhooks and feeds have a secret that is replaced.")
 UNKNOWN_NOTICE = Kind(404, "unknown_notice", "The account has no failed or expired notice of this number.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")

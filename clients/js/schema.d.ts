@@ -455,7 +455,7 @@ export interface Quiet {
   time_zone: string;
 }
 
-export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed";
+export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed" | "email";
 
 /** The language of the notices of a channel. */
 export type NoticeLanguage = "en" | "de" | "fr" | "es";
@@ -464,10 +464,12 @@ export type NoticeLanguage = "en" | "de" | "fr" | "es";
 export interface NewChannel {
   kind: ChannelKind;
   name: string;
-  /** Of all kinds but feed. */
+  /** Of all kinds but feed and email. */
   url?: string;
   /** Of ntfy. */
   topic?: string;
+  /** Of email. */
+  address?: string;
   /** An access token of ntfy. */
   token?: string;
   quiet?: Quiet | null;
@@ -580,6 +582,8 @@ export interface Channel {
   failing_since: string | null;
   last_error: string | null;
   language: NoticeLanguage;
+  /** Null for an address whose owner has not agreed yet, or has unsubscribed. */
+  confirmed_at: string | null;
   /** Shown to owners on the pages alone. */
   host: string | null;
   /** The signing key of a webhook, in the answer that creates it alone. */
@@ -588,11 +592,71 @@ export interface Channel {
   path?: string;
 }
 
+/** A new report. */
+export interface NewReport {
+  /** Ids of websites; null for all of the account. */
+  websites?: string[] | null;
+  period: "day" | "week" | "month";
+  /** The hour of the day in the time zone of the website. */
+  hour?: number;
+  /** Ids of channels. */
+  channels: string[];
+  /** Whether nothing is sent about a period without visitors. */
+  skip_empty?: boolean;
+}
+
+/** Fields to change. */
+export interface ReportChanges {
+  /** Ids of websites; null for all of the account. */
+  websites?: string[] | null;
+  period?: "day" | "week" | "month";
+  /** The hour of the day in the time zone of the website. */
+  hour?: number;
+  /** Ids of channels. */
+  channels?: string[];
+  /** Whether nothing is sent about a period without visitors. */
+  skip_empty?: boolean;
+}
+
+/** A report, which sends a summary of each period. */
+export interface Report {
+  id: string;
+  /** Ids of websites; null for all of the account. */
+  websites: string[] | null;
+  period: "day" | "week" | "month";
+  /** The hour of the day in the time zone of the website. */
+  hour: number;
+  /** Ids of channels. */
+  channels: string[];
+  /** Whether nothing is sent about a period without visitors. */
+  skip_empty: boolean;
+  created_at: string;
+  next_at: string;
+}
+
+export interface ReportAnswer {
+  data: Report;
+}
+
+export interface ReportsAnswer {
+  data: Report[];
+}
+
+export interface ReportPreviewAnswer {
+  data: {
+    title: string;
+    text: string;
+    /** As it is in mail. */ html: string;
+    /** The figures, as webhooks have them. */ details: Record<string, unknown>;
+  };
+}
+
 export interface ChannelAnswer {
   data: Channel;
 }
 
 export interface ChannelsAnswer {
+  meta: { /** Whether the server sends mail. */ mail: boolean };
   data: Channel[];
 }
 
@@ -699,11 +763,69 @@ export interface Import {
   begun_at: string;
   events: number;
   sums: number;
+  /** Counted requests of crawlers. */
+  crawls: number;
   duplicates: number;
   rejected: number;
   skipped: Record<string, number>;
   first_day: string | null;
   last_day: string | null;
+}
+
+export interface DeletionFilters {
+  /** A date or time */
+  from: string;
+  /** A date */
+  to: string;
+  /** Time zone of dates; by default that of the website. */
+  tz?: string | null;
+  /** As in a query */
+  filters?: string[];
+  /** Types of events; by default all. */
+  types?: string[] | null;
+}
+
+export interface DeletionPreview {
+  /** Names the preview where it is used to delete. */
+  id: string;
+  from: string;
+  to: string;
+  filters: string[];
+  events: number;
+  visits_changed: number;
+  visits_gone: number;
+  days: number;
+  imported_sums_days: number;
+  /** Up to 10 of the most frequent values of each field with a filter. */
+  samples: Record<string, string[]>;
+  not_covered: ("sources" | "heatmaps" | "imported_sums" | "expired_days" | "other_values")[];
+  /** Files of backups on the server, newest first, which still have the events. */
+  backups: string[];
+}
+
+export interface DeletionPreviewAnswer {
+  data: DeletionPreview;
+}
+
+export interface NewDeletion {
+  preview: string;
+  events: number;
+}
+
+export interface Deletion {
+  number: number;
+  state: "running" | "done" | "stopped";
+  begun_at: string;
+  ended_at: string | null;
+  from: string;
+  to: string;
+  filters: string[];
+  events: number;
+  deleted: number;
+}
+
+export interface DeletionsAnswer {
+  data: Deletion[];
 }
 
 export interface Imports {
@@ -740,13 +862,18 @@ export type ErrorCode =
   | "unknown_website"
   | "unknown_definition"
   | "unknown_import"
+  | "unknown_deletion"
+  | "preview_outdated"
+  | "deletion_running"
   | "unknown_alert"
   | "unknown_channel"
+  | "unknown_report"
   | "unknown_notice"
   | "channel_refused"
   | "no_secret"
   | "too_many_alerts"
   | "too_many_channels"
+  | "too_many_reports"
   | "website_exists"
   | "too_many_websites"
   | "too_many_share_links"
@@ -1739,6 +1866,11 @@ export interface RealtimeMeta {
   time: string;
 }
 
+export interface BulkEvents {
+  context?: Context;
+  events: Event[];
+}
+
 export interface CrawlReports {
   crawls: {
     user_agent: string;
@@ -2480,6 +2612,8 @@ export type CsvOperation =
 export interface ManageOperations {
   /** Add a website. A domain that the account has already is 409 `website_exists` with its `website_id`, unless `again` is true. `meta.notes` says how the domain was changed. A key that is limited to websites cannot add one. */
   addWebsite(body: NewWebsite): Promise<ManagedWebsiteAnswer>;
+  /** Send many events. Up to 500 events of the last 72 hours in one request, as a server has them: `timestamp` or `age_ms` says when. The fields and the checks are those of `/api/collect`, with these differences: `session_id` is required where an event has a visitor (all types but `vitals`, `heatmap` and `leave`), an unknown field rejects its event, `website_id` is that of the path or absent, and an event has no country. The address and the User-Agent of the request are not used. Events with an `event_id` can be sent again without being counted twice. At most 262,144 bytes. Needs the scope `import`. */
+  sendEvents(websiteId: string, body: BulkEvents): Promise<CollectAnswer>;
   /** Save an annotation.  */
   createAnnotation(websiteId: string, body: NewAnnotation): Promise<AnnotationSaved>;
   /** Save a segment.  */
@@ -2518,10 +2652,20 @@ export interface ManageOperations {
   updateChannel(channel: string, body: ChannelChanges): Promise<ChannelAnswer>;
   /** Delete a channel.  */
   deleteChannel(channel: string): Promise<void>;
-  /** Send a test. Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account. */
+  /** Send a test. Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account. An address that is not confirmed is asked again instead. */
   testChannel(channel: string): Promise<ChannelTestAnswer>;
   /** Replace the secret. A webhook is signed by both keys for 24 hours; the path of a feed is replaced at once. */
   replaceChannelSecret(channel: string): Promise<ChannelSecretAnswer>;
+  /** The reports.  */
+  listReports(): Promise<ReportsAnswer>;
+  /** Add a report. A report sends a summary at the end of each period to its channels. An account has at most 50. */
+  createReport(body: NewReport): Promise<ReportAnswer>;
+  /** Change a report.  */
+  updateReport(report: string, body: ReportChanges): Promise<ReportAnswer>;
+  /** Delete a report.  */
+  deleteReport(report: string): Promise<void>;
+  /** Preview a report.  */
+  previewReport(report: string): Promise<ReportPreviewAnswer>;
   /** The newest notices.  */
   listNotices(): Promise<NoticesAnswer>;
   /** Send a notice again.  */
@@ -2550,6 +2694,14 @@ export interface ManageOperations {
   getExclusions(websiteId: string): Promise<ExclusionsAnswer>;
   /** Change what is not counted. Replaces the lists that are sent, for events that arrive afterwards. */
   updateExclusions(websiteId: string, body: ExclusionChanges): Promise<ExclusionsAnswer>;
+  /** Deletions of events. The deletions of the website, newest first, with their state and progress. */
+  listDeletions(websiteId: string): Promise<DeletionsAnswer>;
+  /** Delete the events of a preview. Begins in the background, where the number of events of the preview still holds. What is deleted cannot be restored. */
+  createDeletion(websiteId: string, body: NewDeletion): Promise<DeletionsAnswer>;
+  /** Preview a deletion of events. Counts the events that match all filters. The newest preview of a website can be used to delete. */
+  previewDeletion(websiteId: string, body: DeletionFilters): Promise<DeletionPreviewAnswer>;
+  /** Stop a deletion. What is deleted stays deleted. A deletion that has ended stays as it is. */
+  stopDeletion(websiteId: string, number: number): Promise<DeletionsAnswer>;
   /** Imports and the upload. The imports, newest first, the upload, the formats, and how large a file and a piece may be. */
   getImports(websiteId: string): Promise<ImportsAnswer>;
   /** Import the checked upload. Begins or continues the import, in the background. */

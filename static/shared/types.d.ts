@@ -105,6 +105,8 @@ interface Channel {
   /** Shown to owners alone. */
   host: string | null;
   quiet: { from: string; to: string; time_zone: string } | null;
+  /** Null for an address whose owner has not agreed yet, or has unsubscribed. */
+  confirmed_at: string | null;
   /** The key of a webhook, and the path of a feed; only in the answer that makes it. */
   secret?: string;
   path?: string;
@@ -147,8 +149,18 @@ interface Notice {
   last_error: string | null;
 }
 
+interface Report {
+  id: string;
+  websites: string[] | null;
+  period: string;
+  channels: string[];
+  next_at: string;
+}
+
 interface NotificationsSection {
   context: Context;
+  /** Whether the server sends mail. */
+  hasMail: boolean;
   made: HTMLElement;
   rest: HTMLElement;
 }
@@ -779,6 +791,17 @@ interface ImportsCard {
   timer?: ReturnType<typeof setTimeout>;
   bar?: HTMLProgressElement;
   figure?: HTMLElement;
+}
+
+/** The card that deletes events of a website: what it shows. */
+interface EventDeletionCard {
+  path: string;
+  website: Website;
+  choice: HTMLElement;
+  preview: HTMLElement;
+  list: HTMLElement;
+  element?: HTMLElement;
+  timer?: ReturnType<typeof setTimeout>;
 }
 
 /** A saved funnel; steps as in the address. */

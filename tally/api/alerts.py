@@ -104,7 +104,8 @@ async def _channels(request: web.Request, website: Website, sent: dict[str, Any]
     if given is None:
         return None
     await request.app[NOTICES].ready()
-    known = {one.id for one in request.app[NOTICES].channels_of(website.account)}
+    # Those of a person alone have summaries.
+    known = {one.id for one in request.app[NOTICES].channels_of(website.account) if one.person is None}
     is_list = isinstance(given, list) and 1 <= len(given) <= MAX_CHANNELS
     if not is_list or not all(isinstance(one, str) and one in known for one in given):
         raise invalid("channels", "channels must be a list of ids of channels of the account, or null for all of them.")

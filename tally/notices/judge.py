@@ -375,5 +375,6 @@ def _for_channels(
     new = New(
         *(hour.website.account, kind, named, content, hour.now_ms + EXPIRES_MS),
         is_urgent=alert.kind == "silence" and kind == "alert.fired",
+        website=None if is_of_account else hour.website.number,
     )
     return [new] if alert.channels is None else [new._replace(only=id) for id in alert.channels]

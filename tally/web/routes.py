@@ -18,9 +18,11 @@ from tally.api import (
     alerts,
     audit,
     badges,
+    bulk_collect,
     channels,
     crawlers,
     definitions,
+    deletions,
     exclusions,
     imports,
     oauth,
@@ -30,6 +32,7 @@ from tally.api import (
     read,
     second_factor,
     sharing,
+    summaries,
     websites,
 )
 from tally.api.auth_header import AUTH_HEADER
@@ -43,7 +46,7 @@ from tally.ingest.compat import endpoint as compat
 from tally.ingest.compat.formats import FORMATS
 from tally.mcp import endpoint as mcp
 from tally.settings import Settings
-from tally.web import pages, status, tracker
+from tally.web import mail_links, pages, status, tracker
 
 
 class Route(NamedTuple):
@@ -127,14 +130,17 @@ def management_routes() -> Iterator[Route]:
         ]
     for method, path, handler in rows:
         yield Route(method, f"{READ_PATHS}{path}", by_key_alone(handler, "manage"))
+    yield Route("POST", f"{READ_PATHS}{website}/events", by_key_alone(bulk_collect.collect, "import"))
     yield from alert_routes(READ_PATHS, lambda handler: by_key_alone(handler, "manage"))
     yield Route("POST", f"{READ_PATHS}{website}/crawls", by_key_alone(crawlers.take_crawls, "import"))
+    for method, path, handler in _DELETIONS:
+        yield Route(method, f"{READ_PATHS}{website}/deletions{path}", by_key_alone(handler, "manage"))
     for method, path, handler in _IMPORTS:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 
 
 def notice_routes(root: str, authorised: Callable[[Handler], Handler] = lambda handler: handler) -> Iterator[Route]:
-    """Yield the routes of channels and notices below a path."""
+    """Yield the routes of channels, reports and notices below a path."""
     channel = f"{root}/channels/{{channel}}"
     rows: list[tuple[str, str, Handler]] = [
         ("GET", f"{root}/channels", channels.listed),
@@ -143,6 +149,11 @@ def notice_routes(root: str, authorised: Callable[[Handler], Handler] = lambda h
         ("DELETE", channel, channels.delete),
         ("POST", f"{channel}/test", channels.test),
         ("POST", f"{channel}/secret", channels.replace_secret),
+        ("GET", f"{root}/reports", summaries.listed),
+        ("POST", f"{root}/reports", summaries.add),
+        ("PATCH", f"{root}/reports/{{report}}", summaries.change),
+        ("DELETE", f"{root}/reports/{{report}}", summaries.delete),
+        ("GET", f"{root}/reports/{{report}}/preview", summaries.preview),
         ("GET", f"{root}/notices", channels.notices),
         ("POST", f"{root}/notices/{{number}}/send", channels.send_again),
     ]
@@ -157,6 +168,12 @@ _IMPORTS = (
     ("PATCH", "/upload", imports.add_piece),
     ("DELETE", "/upload", imports.remove_upload),
     ("POST", "/{number}/undo", imports.undo_import),
+)
+_DELETIONS = (
+    ("GET", "", deletions.deletions),
+    ("POST", "", deletions.begin),
+    ("POST", "/preview", deletions.preview_deletion),
+    ("DELETE", "/{number}", deletions.stop),
 )
 FIXED_ROUTES = (
     Route("POST", "/api/collect", collector.collect, collector.preflight),
@@ -208,6 +225,12 @@ FIXED_ROUTES = (
     *notice_routes("/api/account"),
     *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
     Route("GET", "/feeds/{token}.xml", channels.feed),
+    Route("GET", "/confirm/{token}", mail_links.confirm_page),
+    Route("POST", "/confirm/{token}", mail_links.confirm),
+    Route("GET", "/unsubscribe/{token}", mail_links.unsubscribe_page),
+    Route("POST", "/unsubscribe/{token}", mail_links.unsubscribe),
+    Route("GET", "/api/account/summary", summaries.personal),
+    Route("PATCH", "/api/account/summary", summaries.set_personal),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),
@@ -231,6 +254,7 @@ FIXED_ROUTES = (
     Route("PATCH", "/api/account/websites/{id}/share-links/{link}", sharing.change),
     Route("DELETE", "/api/account/websites/{id}/share-links/{link}", sharing.unshare),
     *(Route(method, f"/api/account/websites/{{id}}/imports{path}", handler) for method, path, handler in _IMPORTS),
+    *(Route(method, f"/api/account/websites/{{id}}/deletions{path}", handler) for method, path, handler in _DELETIONS),
     *definition_routes(),
     *alert_routes("/api/account/websites"),
     *management_routes(),

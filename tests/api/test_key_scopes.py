@@ -43,6 +43,9 @@ SCOPE_OF = {
     **{f"{method} {SITE}/share-links/{{link}}": "manage" for method in ("PATCH", "DELETE")},
     **{f"POST {SITE}/{of.path}": "manage" for of in KINDS},
     **{f"{method} {SITE}/{of.path}/{{definition}}": "manage" for of in KINDS for method in ("PATCH", "DELETE")},
+    **{f"{method} {SITE}/deletions": "manage" for method in ("GET", "POST")},
+    f"POST {SITE}/deletions/preview": "manage",
+    f"DELETE {SITE}/deletions/{{number}}": "manage",
     **{f"{method} {SITE}/imports": "import" for method in ("GET", "POST")},
     **{f"{method} {SITE}/imports/upload": "import" for method in ("POST", "PATCH", "DELETE")},
     f"POST {SITE}/imports/{{number}}/undo": "import",
@@ -50,8 +53,12 @@ SCOPE_OF = {
     **{f"{method} {SITE}/alerts": "manage" for method in ("GET", "POST")},
     **{f"{method} {SITE}/alerts/{{alert}}": "manage" for method in ("PATCH", "DELETE")},
     f"POST {SITE}/alerts/{{alert}}/snooze": "manage",
+    f"POST {SITE}/events": "import",
     **{f"{method} /api/v1/channels": "manage" for method in ("GET", "POST")},
     **{f"{method} /api/v1/channels/{{channel}}": "manage" for method in ("PATCH", "DELETE")},
+    **{f"{method} /api/v1/reports": "manage" for method in ("GET", "POST")},
+    **{f"{method} /api/v1/reports/{{report}}": "manage" for method in ("PATCH", "DELETE")},
+    "GET /api/v1/reports/{report}/preview": "manage",
     **{f"POST /api/v1/channels/{{channel}}/{path}": "manage" for path in ("test", "secret")},
     "GET /api/v1/notices": "manage",
     "POST /api/v1/notices/{number}/send": "manage",
@@ -61,7 +68,7 @@ REFUSED = [(name, scope) for name in NAMES for scope in SCOPES if scope not in A
 ALLOWED = [(name, scope) for name in NAMES for scope in SCOPES if scope in ALLOWING[SCOPE_OF[name]]]
 CHANGES = [name for name in NAMES if SCOPE_OF[name] in ("manage", "import")]
 # Of the routes that the pages have in another form.
-STATUSES = {f"GET {SITE}/share-links": 200, f"POST {SITE}/crawls": 202}
+STATUSES = {f"GET {SITE}/share-links": 200, f"POST {SITE}/crawls": 202, f"POST {SITE}/events": 202}
 Send = Callable[..., Awaitable[Answer]]
 LATER = "00000000-0000-4000-8000-000000000000"
 

@@ -545,7 +545,7 @@ Quiet = TypedDict(
 )
 
 
-ChannelKind: TypeAlias = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed"]
+ChannelKind: TypeAlias = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed", "email"]
 
 
 # The language of the notices of a channel.
@@ -557,10 +557,12 @@ class NewChannel(TypedDict):
 
     kind: ChannelKind
     name: str
-    # Of all kinds but feed.
+    # Of all kinds but feed and email.
     url: NotRequired[str]
     # Of ntfy.
     topic: NotRequired[str]
+    # Of email.
+    address: NotRequired[str]
     # An access token of ntfy.
     token: NotRequired[str]
     quiet: NotRequired[Quiet | None]
@@ -677,6 +679,8 @@ class Channel(TypedDict):
     failing_since: str | None
     last_error: str | None
     language: NoticeLanguage
+    # Null for an address whose owner has not agreed yet, or has unsubscribed.
+    confirmed_at: str | None
     # Shown to owners on the pages alone.
     host: str | None
     # The signing key of a webhook, in the answer that creates it alone.
@@ -685,11 +689,83 @@ class Channel(TypedDict):
     path: NotRequired[str]
 
 
+class NewReport(TypedDict):
+    """A new report."""
+
+    # Ids of websites; null for all of the account.
+    websites: NotRequired[list[str] | None]
+    period: Literal["day", "week", "month"]
+    # The hour of the day in the time zone of the website.
+    hour: NotRequired[int]
+    # Ids of channels.
+    channels: list[str]
+    # Whether nothing is sent about a period without visitors.
+    skip_empty: NotRequired[bool]
+
+
+class ReportChanges(TypedDict):
+    """Fields to change."""
+
+    # Ids of websites; null for all of the account.
+    websites: NotRequired[list[str] | None]
+    period: NotRequired[Literal["day", "week", "month"]]
+    # The hour of the day in the time zone of the website.
+    hour: NotRequired[int]
+    # Ids of channels.
+    channels: NotRequired[list[str]]
+    # Whether nothing is sent about a period without visitors.
+    skip_empty: NotRequired[bool]
+
+
+class Report(TypedDict):
+    """A report, which sends a summary of each period."""
+
+    id: str
+    # Ids of websites; null for all of the account.
+    websites: list[str] | None
+    period: Literal["day", "week", "month"]
+    # The hour of the day in the time zone of the website.
+    hour: int
+    # Ids of channels.
+    channels: list[str]
+    # Whether nothing is sent about a period without visitors.
+    skip_empty: bool
+    created_at: str
+    next_at: str
+
+
+class ReportAnswer(TypedDict):
+    data: Report
+
+
+class ReportsAnswer(TypedDict):
+    data: list[Report]
+
+
+class ReportPreviewAnswerData(TypedDict):
+    title: str
+    text: str
+    # As it is in mail.
+    html: str
+    # The figures, as webhooks have them.
+    details: dict[str, Any]
+
+
+class ReportPreviewAnswer(TypedDict):
+    data: ReportPreviewAnswerData
+
+
 class ChannelAnswer(TypedDict):
     data: Channel
 
 
+class ChannelsAnswerMeta(TypedDict):
+    # Whether the server sends mail.
+    mail: bool
+
+
 class ChannelsAnswer(TypedDict):
+    meta: ChannelsAnswerMeta
     data: list[Channel]
 
 
@@ -810,11 +886,81 @@ class Import(TypedDict):
     begun_at: str
     events: int
     sums: int
+    # Counted requests of crawlers.
+    crawls: int
     duplicates: int
     rejected: int
     skipped: dict[str, int]
     first_day: str | None
     last_day: str | None
+
+
+DeletionFilters = TypedDict(
+    "DeletionFilters",
+    {
+        # A date or time
+        "from": "str",
+        # A date
+        "to": "str",
+        # Time zone of dates; by default that of the website.
+        "tz": "NotRequired[str | None]",
+        # As in a query
+        "filters": "NotRequired[list[str]]",
+        # Types of events; by default all.
+        "types": "NotRequired[list[str] | None]",
+    },
+)
+
+
+DeletionPreview = TypedDict(
+    "DeletionPreview",
+    {
+        # Names the preview where it is used to delete.
+        "id": "str",
+        "from": "str",
+        "to": "str",
+        "filters": "list[str]",
+        "events": "int",
+        "visits_changed": "int",
+        "visits_gone": "int",
+        "days": "int",
+        "imported_sums_days": "int",
+        # Up to 10 of the most frequent values of each field with a filter.
+        "samples": "dict[str, list[str]]",
+        "not_covered": "list[Literal['sources', 'heatmaps', 'imported_sums', 'expired_days', 'other_values']]",
+        # Files of backups on the server, newest first, which still have the events.
+        "backups": "list[str]",
+    },
+)
+
+
+class DeletionPreviewAnswer(TypedDict):
+    data: DeletionPreview
+
+
+class NewDeletion(TypedDict):
+    preview: str
+    events: int
+
+
+Deletion = TypedDict(
+    "Deletion",
+    {
+        "number": "int",
+        "state": "Literal['running', 'done', 'stopped']",
+        "begun_at": "str",
+        "ended_at": "str | None",
+        "from": "str",
+        "to": "str",
+        "filters": "list[str]",
+        "events": "int",
+        "deleted": "int",
+    },
+)
+
+
+class DeletionsAnswer(TypedDict):
+    data: list[Deletion]
 
 
 class Imports(TypedDict):
@@ -855,13 +1001,18 @@ ErrorCode: TypeAlias = Literal[
     "unknown_website",
     "unknown_definition",
     "unknown_import",
+    "unknown_deletion",
+    "preview_outdated",
+    "deletion_running",
     "unknown_alert",
     "unknown_channel",
+    "unknown_report",
     "unknown_notice",
     "channel_refused",
     "no_secret",
     "too_many_alerts",
     "too_many_channels",
+    "too_many_reports",
     "website_exists",
     "too_many_websites",
     "too_many_share_links",
@@ -2038,6 +2189,11 @@ class RealtimeMeta(TypedDict):
     website_id: str
     # The end of the window.
     time: str
+
+
+class BulkEvents(TypedDict):
+    context: NotRequired[Context]
+    events: list[Event]
 
 
 class CrawlReportsCrawls(TypedDict):
