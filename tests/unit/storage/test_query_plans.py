@@ -45,7 +45,8 @@ from tally.ingest import rejected_events
 from tally.maintenance import background_work, backup, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
 from tally.maintenance.verify import verdicts
-from tally.notices import channels, outbox, reports
+from tally.notices import alerts, channels, outbox, reports, uptime
+from tally.notices.alerts import Alert
 from tally.notices.channels import Channel
 from tally.reports import deletion_preview, experiments, goals
 from tally.rollups import experiments as experiment_rollups
@@ -682,6 +683,22 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     channels.delete_channel(connection, "0" * 16)
 
 
+def run_alerts(connection: sqlite3.Connection, account: int) -> None:
+    """Add an alert to a website, judge and change it."""
+    row = ("0" * 16, 1, "drop", {}, None, NOON_MS, "ok", NOON_MS, None, "waiting", None, None)
+    alert = Alert._make(row)
+    alerts.add_alert(connection, account, alert)
+    assert [*alerts.all_alerts(connection).values()] == [alerts.alerts_of(connection, 1)]
+    judged = alerts.Judged(alert, "judged", alerts.Step("firing", NOON_MS, NOON_MS, "fired"))
+    assert alerts.record(connection, [judged], NOON_MS, NOON_MS) == 0
+    for change in (alerts.change_alert(connection, alert), alerts.snooze_alert(connection, alert.id, NOON_MS)):
+        assert change
+    assert alerts.delete_alert(connection, alert.id)
+    assert not alerts.delete_alert(connection, alert.id)
+    uptime.beat(connection, NOON_MS)
+    uptime.forget(connection)
+
+
 def run_commands(connection: sqlite3.Connection) -> None:
     """Run the functions of the commands."""
     owner = create_account(connection, "more@example.com", "pro", None, NOON_MS)
@@ -695,6 +712,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     audit.expire(connection, 1)
     run_people(connection, owner.number)
     run_notices(connection, owner.number)
+    run_alerts(connection, owner.number)
     assert [line.entry.action for line in audit.lines(connection, owner.number)] == [
         "person_role_changed",
         "single_sign_on_connected",
