@@ -42,7 +42,7 @@ from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
 from tally.ingest import rejected_events
-from tally.maintenance import background_work, backup, doctor_database, retention
+from tally.maintenance import background_work, backup, deletion, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
 from tally.maintenance.verify import verdicts
 from tally.notices import channels, outbox, reports
@@ -810,6 +810,11 @@ def run_deletion(connection: sqlite3.Connection) -> None:
         # Imported events have used nothing.
         event_deletion._give_back(event_deletion.Step(connection, done, None, NOON_MS), [NOON_MS])
     assert not deletion_records.end(connection, number, 1, deletion_records.STOPPED, NOON_MS)
+    labels = Labels()
+    version = deletion.watch_labels(connection, labels)
+    assert deletion.delete_values(connection, labels, None, version, [(number, 0, page)])
+    assert deletion_records.with_texts(connection, NOON_MS) == [number]
+    deletion_records.texts_deleted(connection, [number], NOON_MS)
 
 
 def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
