@@ -202,11 +202,6 @@ TABLE = (
         {"from": "2026-11-20", "to": "2026-11-21", "filters": ["filter_pathname=/none"]},
     ),
     Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
-    Row("GET /api/account/websites/{id}/deletions", OWN_WEBSITE),
-    Row("POST /api/account/websites/{id}/deletions/preview", OWN_WEBSITE, {"from": "2026-11-01", "to": "2026-11-02"}),
-    # There is no such preview, and no such deletion.
-    Row("POST /api/account/websites/{id}/deletions", (401, 401, 401, 404, 409, 401), {"preview": "x", "events": 0}),
-    Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
     *definition_rows(),
     Row("GET /api/account/websites/{id}/alerts", OWN_WEBSITE),
     Row("POST /api/account/websites/{id}/alerts", (401, 401, 401, 404, 201, 401), {"kind": "drop"}),
