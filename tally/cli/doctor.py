@@ -23,6 +23,7 @@ from tally.maintenance.doctor_checks import (
     disk,
     fault,
     fine,
+    lists,
     log_size,
     permissions,
     program,
@@ -51,7 +52,16 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--identity", metavar="FILE", type=argument(path_of), help="private key of age, for the drill")
     of_backups = ("backup_dir", "backup_to", "backup_credentials", "upgrade_backup")
     of_sign_in = ("base_url", "base_path", "oidc_issuer", "oidc_logout")
-    for name in ("geoip_db", "min_free_disk", *of_backups, "acme", "acme_directory", "acme_store", *of_sign_in):
+    for name in (
+        "geoip_db",
+        "lists_dir",
+        "min_free_disk",
+        *of_backups,
+        "acme",
+        "acme_directory",
+        "acme_store",
+        *of_sign_in,
+    ):
         add_setting(parser, name)
 
 
@@ -73,7 +83,17 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
 
 def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:
     """Yield the findings of all checks in the order of the output."""
-    of_installation = (program, agent_engine, zone_data, country_data, server, certificate, single_sign_on, permissions)
+    of_installation = (
+        program,
+        agent_engine,
+        zone_data,
+        country_data,
+        lists,
+        server,
+        certificate,
+        single_sign_on,
+        permissions,
+    )
     for check in (*of_installation, disk, log_size, backups_made):
         yield from _done(check, case)
     if case.settings.backup_to:
