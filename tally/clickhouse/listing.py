@@ -1,6 +1,7 @@
 """SQL of the list of events, of the visitors of the last minutes, and of how many events there are.
 
-Measurements are in the list as well; they have no visit.
+Measurements are in the list as well. They have no visit, and neither a name nor event_data: a filter on one of these
+compares the empty text.
 """
 
 from collections.abc import Sequence
@@ -62,14 +63,23 @@ def stored_event(row: list[Any], offset_ms: int) -> StoredEvent:
     )
 
 
-def first_event(website: int, last_id: int) -> str:
+def first_event(traffic: Traffic) -> str:
     """Return SQL of the time of the first event and the number of events."""
-    return f"select min(ts), count() from event where website = {website} and id <= {last_id}"
+    return f"select min(ts), count() from {traffic.source(())}"
 
 
-def number_of_events(websites: list[int]) -> str:
+def number_of_events(websites: Sequence[int]) -> str:
     """Return SQL of (website, number of events)."""
-    return f"select website, count() from event where has({websites}, website) group by website"
+    some = f"has({list(websites)}, website)"
+    newest = (
+        "select website, day, argMax(settled_day.events, version) as events,"
+        f" argMax(settled_day.last_id, version) as last_id from settled_day where {some} group by website, day"
+    )
+    return (
+        f"select website, sum(events) from (select website, events from ({newest}) union all"
+        f" select website, countIf(id > last_id) from event left join ({newest}) as own using website, day"
+        f" where {some} group by website) group by website"
+    )
 
 
 def realtime(traffic: Traffic, now_ms: int) -> str:

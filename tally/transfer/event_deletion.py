@@ -6,8 +6,8 @@ database that never had the events, but for the acquisition of visits that lose 
 (tally/transfer/visit_rebuild.py). Only days that have such events are read (`Plan.days`):
 
 1. Traffic. The rows of a day that has only columns are put back. All matching events of a visitor's day are deleted in
-   one transaction, because filters on fields of visits are decided by the visits as they were. The day becomes stale, so
-   that it is rebuilt in the background with what follows from it: totals, columns, blocks and goals.
+   one transaction, because filters on fields of visits are decided by the visits as they were. The day becomes stale,
+   so that it is rebuilt in the background with what follows from it: totals, columns, blocks and goals.
 2. Web vitals and leaves.
 3. Experiment events, and the assignments and counts of their visitors.
 4. Heatmap points and texts of pages on whole days, where the filters are by page alone.
@@ -148,7 +148,8 @@ def _traffic(step: Step, place: Place) -> tuple[Place | None, int]:
             [(website, page, ts) for ts, _, _, page in deleted],
         )
         _give_back(step, [ts for ts, _, owner, _ in deleted if owner is None])
-    if step.sessions is not None and not rollup_state.is_final(day, step.now_ms):
+    website_ms = step.now_ms + day_offset_ms(connection, website)
+    if step.sessions is not None and not rollup_state.is_final(day, website_ms):
         step.sessions.amend(day, amended)
     return following, len(deleted)
 
