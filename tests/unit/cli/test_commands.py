@@ -996,6 +996,7 @@ WRONG_USAGE = (
     ("import f --list --website example.com", "FILE and --list exclude each other: give one of them"),
     ("import f --undo 1 --website example.com", "FILE and --undo exclude each other: give one of them"),
     ("import --list --undo 1 --website example.com", "--list and --undo exclude each other: give one of them"),
+    ("import f --follow --website example.com", "--follow needs the name of a file and --from access-log"),
     ("import events.ndjson --website a!b", f"--website: 'a!b' {HOST}"),
     ("import events.ndjson --website example.com --from x", "--from: invalid choice: 'x'"),
     (("import", "", "--website", "example.com"), "FILE: must be a path"),
