@@ -60,6 +60,7 @@ class ImportRecord(NamedTuple):
 
 
 _COLUMNS = ", ".join(ImportRecord._fields)
+_WIDER = "first_day = coalesce(min(first_day, ?), first_day, ?), last_day = coalesce(max(last_day, ?), last_day, ?)"
 
 
 def records(connection: sqlite3.Connection, website: int) -> list[ImportRecord]:
@@ -123,13 +124,24 @@ def save(
     first_day, last_day = days or (None, None)
     connection.execute(
         "/* import_records.save */ update import set state = 'running', changed_ms = ?, events = ?, duplicates = ?,"
-        " rejected = ?, sums = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"
-        " last_day = coalesce(max(last_day, ?), last_day, ?), position = ?, size = ?, progress = ?"
+        f" rejected = ?, sums = ?, skipped = ?, {_WIDER}, position = ?, size = ?, progress = ?"
         " where website = ? and number = ?",
         (
             *(time.time_ns() // 1_000_000, *counts[:4], orjson.dumps(dict(counts.skipped)).decode()),
             *(first_day, first_day, last_day, last_day, *place, progress, website, number),
         ),
+    )
+
+
+def count(
+    connection: sqlite3.Connection, website: int, number: int, events: int, sums: int, days: tuple[int, int] | None
+) -> None:
+    """Add stored events and sums to an import. `days`: the first and last of them."""
+    first_day, last_day = days or (None, None)
+    connection.execute(
+        f"/* import_records.count */ update import set events = events + ?, sums = sums + ?, {_WIDER}"
+        " where website = ? and number = ?",
+        (events, sums, first_day, first_day, last_day, last_day, website, number),
     )
 
 

@@ -88,7 +88,7 @@ async def components(
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
-        if node.engine.archive is not None:
+        if not node.engine.archive.cleans_itself:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
         # Listening does not wait for it.

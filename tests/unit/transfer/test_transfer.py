@@ -34,6 +34,7 @@ from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import add_website
 from tally.api.events import EVENT_COLUMNS
+from tally.engine.archive import Line
 from tally.events.dimensions import FIELDS
 from tally.events.validation import FieldWarning, Rejection
 from tally.events.visits import Visit
@@ -42,14 +43,15 @@ from tally.rollups import rollup_state
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer import line_format
 from tally.transfer.chunks import Sizes
-from tally.transfer.exporter import count_events, export_events
+from tally.transfer.exporter import count_events
 from tally.transfer.files import MAX_LINE_BYTES, BadFile, _line_lists, open_source, open_target
 from tally.transfer.formats import IMPORTERS, TallyLines
 from tally.transfer.importer import Summary, import_events
-from tally.transfer.line_format import Line, LineReader
+from tally.transfer.line_format import LineReader
 from tally.transfer.visit_merge import News, cut
 from tests.support.app import NOON_MS, ROOT, App, MakeApp, new_database
 from tests.support.cases import cases
+from tests.support.exports import export_events
 from tests.support.imports import Imports
 from tests.support.process import Command, Serve, clean_environment, until
 from tests.support.read_api import DAY, custom, event, view
