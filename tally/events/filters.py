@@ -8,9 +8,12 @@ A field is a dimension, event_name, type, or `prop.<name>`: a property of event_
 A page or host may be written in any spelling (`stored_form`): it is compared with the one that is stored.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from tally.events.event_types import EVENT_TYPES
 from tally.events.urls import normal_host_part, normal_path, normal_path_part
 
 Operator = Literal["=", "!=", "*=", "^=", "$="]
@@ -19,6 +22,9 @@ PROPERTY_PREFIX = "prop."
 """Begins the field of a property."""
 _PAGE_FIELDS = ("pathname", "entry_page", "exit_page")
 _HOST_FIELDS = ("hostname", "referrer")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_MAX_INTEGER = (1 << 63) - 1
+_MAX_DIGITS = len(str(-_MAX_INTEGER))
 
 
 def stored_form(field: str, text: str, *, is_part: bool = False) -> str:
@@ -63,3 +69,20 @@ class Filter:
         if self.operator == "*=":
             return any(value in text for value in self.values)
         return text.startswith(self.values) if self.operator == "^=" else text.endswith(self.values)
+
+
+def type_numbers(of: Filter) -> list[int]:
+    """Return the numbers of the event types that a filter on `type` accepts."""
+    return [one.number for one in EVENT_TYPES if of.accepts(one.name)]
+
+
+def numbers_in(values: Iterable[str]) -> list[int | float]:
+    """Return the JSON numbers among the values of a filter on a property, which match numbers of that size."""
+    return [_number(value) for value in values if _NUMBER.fullmatch(value)]
+
+
+def _number(text: str) -> int | float:
+    """Return a JSON number as SQLite reads it: whole numbers beyond 64 bits are doubles."""
+    if len(text) <= _MAX_DIGITS and text.lstrip("-").isdigit() and abs(int(text)) <= _MAX_INTEGER:
+        return int(text)
+    return float(text)

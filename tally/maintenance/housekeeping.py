@@ -16,7 +16,7 @@ from typing import Any
 from tally.clock import Clock
 from tally.engine.archive import Archive
 from tally.maintenance.deletion_worker import DeletionWorker
-from tally.maintenance.import_undo import ImportUndo
+from tally.maintenance.event_removal import EventRemoval
 from tally.maintenance.retention import MIN_KEEP_DAYS, first_kept, keep_days_of
 from tally.maintenance.scheduler import Scheduler, Turn
 from tally.storage.labels import Labels
@@ -36,8 +36,8 @@ class Housekeeping:
         deletion = DeletionWorker(
             self._write, database.writer, Labels(), clock, database.want_empty_log, archive.forget
         )
-        undo = ImportUndo(self._write, lambda website: None, database.want_empty_log, archive.undo)
-        self._scheduler = Scheduler((undo, deletion, self), database.health.failed)
+        removal = EventRemoval(self._write, clock, None, lambda website: None, database.want_empty_log, archive.undo)
+        self._scheduler = Scheduler((removal, deletion, self), database.health.failed)
         # By website: the first day that is kept, where all before it is deleted.
         self._kept_from: dict[int, int] = {}
 

@@ -21,13 +21,13 @@ import orjson
 from tally.columns import column_days
 from tally.engine.values import LABELLED, BeyondRetention, Scope, Span
 from tally.events.dimensions import FIELDS, PAGES, field_number
-from tally.events.filters import Filter
+from tally.events.filters import Filter, type_numbers
 from tally.reports.cache import ResultCache
 from tally.rollups import imported_sums, rollup_state
 from tally.rollups.imported_sums import OF_DAY_MS
 from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, OPEN, STALE, Blocks, Day
 from tally.storage.sql import events as sql
-from tally.storage.sql.filters import Condition, LabelFilter, Query, labels_of, labels_with, type_numbers
+from tally.storage.sql.filters import Condition, LabelFilter, Query, labels_of, labels_with
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 if TYPE_CHECKING:

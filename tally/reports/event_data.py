@@ -232,6 +232,17 @@ def data(
     for columns in days:
         # By text, not label: a deleted label may be used for another text.
         total.merge(_counted(columns, event_name, label[0][0], only, cache))
+    return _data(total, limit)
+
+
+def of_values(events: int, visitors: int, values: "Mapping[str, Sequence[Value]]", limit: int) -> Data:
+    """Return the properties of some events and their visitors, of which all values by property are known."""
+    total = _Counter()
+    total.add(events, visitors, values)
+    return _data(total, limit)
+
+
+def _data(total: _Counter, limit: int) -> Data:
     order = sorted((-known.all_events(), name) for name, known in total.of.items())
     first = [_property(name, total.of[name], limit, total.has_all_properties) for _, name in order[:MAX_PROPERTIES]]
     return Data(total.events, total.visitors, len(total.of), first, total.is_exact)

@@ -61,7 +61,12 @@ def experiments(connection: sqlite3.Connection, scope: Scope, cache: ResultCache
     counts = connection.execute(*trials.counts(MAX_ROWS + 1)).fetchall()
     if len(counts) > MAX_ROWS:
         return _largest(connection, trials)
-    of_name = _by_name(_named(connection, counts))
+    return of_rows(_named(connection, counts))
+
+
+def of_rows(rows: Iterable[Row]) -> tuple[list[Experiment], int]:
+    """Return the experiments of the counts of each day, in order, and how many are not returned."""
+    of_name = _by_name(rows)
     visitors = {name: sum(row[5] for row in own if not row[3]) for name, own in of_name.items()}
     names = _most(visitors, MAX_EXPERIMENTS)
     return [_experiment(name, of_name[name]) for name in sorted(names)], len(of_name) - len(names)

@@ -12,7 +12,8 @@ from tally.rounding import round_half_away
 VISIT_FIGURES = ("bounce_rate", "views_per_visit", "visit_duration")
 """The ratios among the key figures: percent, pageviews, seconds."""
 KEY_FIGURES = ("visitors", "visits", "pageviews", "events", *VISIT_FIGURES)
-_OF_VISITS = {"bounce_rate": "bounces", "views_per_visit": "visit_views", "visit_duration": "visit_ms"}
+OF_VISITS = {"bounce_rate": "bounces", "views_per_visit": "visit_views", "visit_duration": "visit_ms"}
+"""Of a ratio: the field of Stats that is divided by the visits."""
 _UNITS = {"bounce_rate": Fraction(100), "visit_duration": Fraction(1, 1000)}
 _DECIMALS = {"bounce_rate": 1, "views_per_visit": 2}
 
@@ -22,8 +23,8 @@ Figure = float | int | None
 
 def parts_of(of: Stats, name: str) -> tuple[int, int]:
     """Return a key figure as a fraction, without its unit: numerator and denominator."""
-    part = getattr(of, _OF_VISITS.get(name, name))
-    return part, of.visits if name in _OF_VISITS else 1
+    part = getattr(of, OF_VISITS.get(name, name))
+    return part, of.visits if name in OF_VISITS else 1
 
 
 def key_figures(of: Stats) -> dict[str, Fraction | None]:

@@ -71,6 +71,16 @@ def summary(known: Ordered, more: Array, metric: str, relative_error: float) -> 
     return Summary(samples, tuple(percentiles), good, tolerable - good, samples - tolerable, relative_error)
 
 
+def counted(values: Array, counts: Array, metric: str) -> Summary:
+    """Return the figures of values, in ascending order, that occur so often."""
+    ends = np.cumsum(counts)
+    samples = int(counts.sum())
+    places = [int(np.searchsorted(ends, _rank(percent, samples))) for percent in PERCENTILES]
+    percentiles = [int(values[place]) / UNITS[metric] if samples else None for place in places]
+    good, tolerable = (int(counts[:end].sum()) for end in np.searchsorted(values, limits_of(metric), "right"))
+    return Summary(samples, tuple(percentiles), good, tolerable - good, samples - tolerable, 0.0)
+
+
 def _rank(percent: int, samples: int) -> int:
     return -(-percent * samples // 100)
 

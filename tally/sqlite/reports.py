@@ -8,7 +8,7 @@ about the present read no file. Label numbers become texts here at the latest.
 
 import sqlite3
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from tally.accounts.websites import day_offset_ms
 from tally.engine.values import (
@@ -41,6 +41,7 @@ from tally.engine.values import (
     VisitPages,
     VitalsRow,
 )
+from tally.engine.website_time import WebsiteTime
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPE_NAMES
 from tally.reports import (
@@ -72,33 +73,6 @@ from tally.storage.sql import events as statements
 T = TypeVar("T")
 # Above every timestamp and id: the list of events begins with the newest.
 _FIRST = 1 << 62
-
-
-class WebsiteTime(NamedTuple):
-    """The time in which a website's events are stored: UTC plus `offset_ms`."""
-
-    offset_ms: int
-
-    def scope(self, scope: Scope) -> Scope:
-        """Return a scope of UTC in the website's time."""
-        days = scope.whole_days
-        return scope._replace(
-            from_ms=scope.from_ms + self.offset_ms,
-            to_ms=scope.to_ms + self.offset_ms,
-            whole_days=None if days is None else (days[0] + self.offset_ms, days[1] + self.offset_ms),
-        )
-
-    def spans(self, spans: Sequence[Span]) -> Sequence[Span]:
-        """Return spans of UTC in the website's time."""
-        return [(begin + self.offset_ms, end + self.offset_ms) for begin, end in spans]
-
-    def queries(self, queries: Sequence[TopQuery]) -> Sequence[TopQuery]:
-        """Return queries of lists with the scope to compare with in the website's time."""
-        return [one if one.compare is None else one._replace(compare=self.scope(one.compare)) for one in queries]
-
-    def utc(self, website_ms: int) -> int:
-        """Return a time of the website in UTC."""
-        return website_ms - self.offset_ms
 
 
 class SqliteReports:

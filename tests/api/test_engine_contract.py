@@ -271,10 +271,11 @@ class ArchiveContract(Contract):
     async def parts(self) -> None:
         before = await self.archive.parts(self.website)
         assert [part.day for part in before] == [self.days.start, self.days.start + 1]
-        sent = view("15:00:00", "/", "eve") | {"website_id": self.website_id}
-        assert (await self.app.collect(sent)).status == 202
-        after = await self.archive.parts(self.website)
-        assert (before[0] == after[0], before[1:] == after[1:]) == (False, True)
+        for day, sent in enumerate((view("15:00:00", "/", "eve"), view(NOON_MS - 30_000, "/", "eve"))):
+            assert (await self.app.collect(sent | {"website_id": self.website_id})).status == 202
+            after = await self.archive.parts(self.website)
+            assert [now != earlier for now, earlier in zip(after, before, strict=True)] == [day == 0, day == 1]
+            before = after
         assert await self.archive.parts(self.website + 1) == []
 
     async def rows(self) -> None:

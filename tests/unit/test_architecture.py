@@ -23,6 +23,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "notices": ("storage",),
     "rollups": ("columns",),
     "reports": ("rollups",),
+    "clickhouse": ("reports",),
     "transfer": ("rollups",),
     "maintenance": ("transfer", "offsite", "reports"),
     "ingest": ("storage", "http"),
@@ -49,7 +50,7 @@ MAY_IMPORT = {
         "demo",
         "notices",
     },
-    "aiohttp": {"http", "ingest", "oidc", "api", "mcp", "web", "notices.delivery"},
+    "aiohttp": {"http", "ingest", "oidc", "api", "mcp", "web", "notices.delivery", "clickhouse.client"},
     "aiosqlite": {"storage.connections"},
 }
 SOURCES = [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]
@@ -110,6 +111,11 @@ def test_the_table_of_imports_has_no_cycle_and_names_what_is_imported() -> None:
     assert all(packages.index(other) < packages.index(name) for name, others in IMPORTS.items() for other in others)
     used = {(package(module(path)), other) for path in SOURCES for other in other_packages(path)}
     assert {(name, other) for name, others in IMPORTS.items() for other in others} - used == set()
+
+
+def test_no_server_without_a_cluster_imports_its_reports() -> None:
+    """What runs on SQLite alone needs neither the package nor what it imports."""
+    assert not [module(path) for path in SOURCES if "clickhouse" in other_packages(path)]
 
 
 def test_the_documented_imports() -> None:

@@ -10,7 +10,6 @@ for all days instead: `labels_of`, whose result a `LabelFilter` holds.
 A property of event_data is compared with the value in each event's JSON.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,8 +18,7 @@ import orjson
 
 from tally.engine.values import LABELLED
 from tally.events.dimensions import PAGES, field_number
-from tally.events.filters import Filter
-from tally.events.validation import TYPE_NUMBERS
+from tally.events.filters import Filter, numbers_in, type_numbers
 from tally.storage.event_data import STORED
 from tally.storage.value_limits import OTHER
 
@@ -32,9 +30,6 @@ _USED = (
     "(select value from field_value where website = ? and field = ? and value > 0"
     " union select id from label where text = ?) cross join label on label.id = value"
 )
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_MAX_INTEGER = (1 << 63) - 1
-_MAX_DIGITS = len(str(-_MAX_INTEGER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +80,6 @@ def _condition(website: int, of: Filter, fixed: dict[str, str]) -> Query:
         return f"{column} {is_not}in (select id from label where text in ({_marks(of.values)}))", [*of.values]
     condition, values = _text_condition(of, "text")
     return f"{column} in (select id from {_USED} where {condition})", [website, _values_of(of.field), OTHER, *values]
-
-
-def type_numbers(of: Filter) -> list[int]:
-    """Return the numbers of the event types that a filter on `type` accepts."""
-    return [number for name, number in TYPE_NUMBERS.items() if of.accepts(name)]
 
 
 def labels_with(texts: Sequence[str]) -> Query:
@@ -175,7 +165,7 @@ def _value_condition(of: Filter) -> Query:
         return f"(type = 'text' and {condition})", values
     sql = [f"type = 'text' and atom in ({_marks(of.values)})"]
     parameters: list[Any] = [*of.values]
-    numbers = [_number(value) for value in of.values if _NUMBER.fullmatch(value)]
+    numbers = numbers_in(of.values)
     if numbers:
         sql.append(f"type in ('integer', 'real') and atom in ({_marks(numbers)})")
         parameters += numbers
@@ -184,10 +174,3 @@ def _value_condition(of: Filter) -> Query:
         sql.append(f"type in ({_marks(named)})")
         parameters += named
     return f"({' or '.join(f'({one})' for one in sql)})", parameters
-
-
-def _number(text: str) -> int | float:
-    """Return a JSON number as SQLite reads it: whole numbers beyond 64 bits are doubles."""
-    if len(text) <= _MAX_DIGITS and text.lstrip("-").isdigit() and abs(int(text)) <= _MAX_INTEGER:
-        return int(text)
-    return float(text)

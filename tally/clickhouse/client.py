@@ -1,0 +1,148 @@
+"""The client of a ClickHouse server over HTTP.
+
+A statement either has an answer, or is refused for certain (`Refused`), or its outcome is unknown (`NoAnswer`), such as
+after a lost connection: an insert is then sent again with the same bytes and the same token, which stores it once. The
+settings that the exactness and durability of answers depend on are sent with each request, whatever the server's are.
+Texts travel as parameters of statements in the request's form, never inside a statement.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+
+from tally.errors import STORAGE_UNAVAILABLE, ApiError, log
+
+# How often a running query looks whether its client has disconnected.
+_LOOK_S = 0.2
+_READ_SETTINGS = {
+    "default_format": "JSONCompactEachRow",
+    "output_format_json_quote_64bit_integers": "0",
+    # A report that takes longer is cancelled, and so is one whose connection is closed.
+    "cancel_http_readonly_queries_on_client_close": "1",
+    "max_memory_usage": "8000000000",
+    # A failure is known before the first byte of an answer.
+    "wait_end_of_query": "1",
+    "join_use_nulls": "0",
+    "max_query_size": "4000000",
+    "max_ast_elements": "200000",
+    "max_expanded_ast_elements": "1000000",
+}
+_WRITE_SETTINGS = {
+    # Answered when stored, not when queued; a repeated token stores nothing.
+    "async_insert": "0",
+    "insert_deduplicate": "1",
+}
+TOO_SLOW, TOO_MUCH_MEMORY = 159, 241
+"""Codes of ClickHouse: the time, or the memory, of a query is used up."""
+
+
+class Refused(Exception):
+    """ClickHouse has refused a statement: nothing of it was done. `code` is the number of its error."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"ClickHouse refused a statement with code {code}: {message[:300]}")
+        self.code = code
+
+
+class NoAnswer(Exception):
+    """Whether ClickHouse has executed a statement is unknown."""
+
+
+class Client:
+    """A client of one server and database. Used by the event loop alone; `close` ends its connections."""
+
+    def __init__(self, url: str, database: str, query_s: float = 30.0) -> None:
+        self._url, self._database, self._query_s = url.rstrip("/") + "/", database, query_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def execute(self, statement: str) -> None:
+        """Execute a statement without an answer, such as one that creates a table. Raises Refused, NoAnswer."""
+        await self._send({"database": self._database, "query": statement}, b"")
+
+    async def insert(self, table: str, rows: Iterable[Mapping[str, Any]], token: str) -> None:
+        """Store rows, once for a token however often it is called with the same ones. Raises Refused, NoAnswer."""
+        body = b"\n".join(map(orjson.dumps, rows))
+        if body:
+            query = {"database": self._database, "query": f"insert into {table} format JSONEachRow"}
+            await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, body)
+
+    async def rows(
+        self, statement: str, parameters: Mapping[str, str], is_gone: Callable[[], bool] = lambda: False
+    ) -> list[list[Any]]:
+        """Return the rows of a query. Raises ApiError 503 where there is no answer in time, and once `is_gone`."""
+        form = aiohttp.FormData(default_to_multipart=True)
+        form.add_field("query", statement)
+        for name, value in parameters.items():
+            form.add_field(f"param_{name}", value)
+        settings = _READ_SETTINGS | {"database": self._database, "max_execution_time": str(self._query_s)}
+        running = asyncio.ensure_future(self._send(settings, form))
+        try:
+            while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:
+                if is_gone():
+                    raise ApiError(STORAGE_UNAVAILABLE)
+            return [orjson.loads(line) for line in (await running).splitlines()]
+        except (Refused, NoAnswer) as failure:
+            log.error("a report has no answer: %s", failure)
+            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=10) from None
+        finally:
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Refused, NoAnswer):
+                await running
+
+    async def _send(self, query: Mapping[str, str], body: bytes | aiohttp.FormData) -> bytes:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._query_s + 5))
+        try:
+            async with self._session.post(self._url, params=query, data=body) as answer:
+                found = await answer.read()
+                code = int(answer.headers.get("X-ClickHouse-Exception-Code") or 0)
+                if answer.status == 200 and not code:
+                    return found
+        except (aiohttp.ClientError, TimeoutError) as failure:
+            raise NoAnswer(type(failure).__name__) from None
+        raise Refused(code, found.decode(errors="replace"))
+
+
+class Parameters:
+    """The values of a statement by name. Each method adds some and returns what stands for them in the statement."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+
+    def text(self, value: str) -> str:
+        """Return the place of a text."""
+        return self._place("String", _escaped(value))
+
+    def texts(self, values: Iterable[str]) -> str:
+        """Return the place of an array of texts."""
+        return self._place("Array(String)", f"[{','.join(map(_quoted, values))}]")
+
+    def steps(self, values: Iterable[Sequence[tuple[str, str]]]) -> str:
+        """Return the place of an array of arrays of pairs of texts."""
+        rows = (",".join(f"({_quoted(first)},{_quoted(second)})" for first, second in row) for row in values)
+        return self._place("Array(Array(Tuple(String, String)))", f"[{','.join(f'[{row}]' for row in rows)}]")
+
+    def _place(self, kind: str, value: str) -> str:
+        name = f"p{len(self.values)}"
+        self.values[name] = value
+        return f"{{{name}:{kind}}}"
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\0": "\\0"})
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def _quoted(text: str) -> str:
+    return f"'{_escaped(text)}'"

@@ -1,0 +1,85 @@
+"""SQL of the list of events, of the visitors of the last minutes, and of how many events there are.
+
+Measurements are in the list as well; they have no visit.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tally.clickhouse.client import Parameters
+from tally.clickhouse.measured import latest
+from tally.clickhouse.visits import IS_VIEW, Traffic, condition
+from tally.engine.values import REALTIME_MS, Place, StoredEvent
+from tally.events.dimensions import FIELDS
+from tally.events.validation import LEAVE, MEASURES, TYPE_NAMES
+from tally.rollups.web_vitals import from_stored
+
+_MEASURED = ("experiment", "variant", "goal")
+
+
+def events(traffic: Traffic, place: Place, limit: int, only_traffic: bool, parameters: Parameters) -> str:
+    """Return SQL of up to `limit` events before a place, newest first, as `stored_event` takes them."""
+    before = f"(ts, id) < ({place.ts}, {place.id}) and id <= {place.last_id}"
+    first = ["id", "type", "ts", *(f"toString({field})" for field in FIELDS)]
+    nothing = ["''"] * len(_MEASURED) + ["toNullable(0.0)"] + ["toNullable(toInt64(0))"] * len(MEASURES)
+    own = [*first, "toString(event_name)", "event_data", "visitor", "toInt64(v_number) - 1", *nothing]
+    source = traffic.source([*FIELDS, "event_name", "event_data", "v_number"])
+    parts = [_part(own, f"{source} where {traffic.matches(parameters)} and {before}", limit)]
+    named = [f"toString({name})" for name in _MEASURED]
+    measured = [*first, "''", "''", "visitor", "toInt64(-1)", *named, "value", *MEASURES]
+    for kind in () if only_traffic else (f"type != {LEAVE}", f"type = {LEAVE}{latest(LEAVE)}"):
+        matches = condition(traffic.scope.filters, parameters, of_measures=True)
+        rows = f"(select * from {traffic.place('measure')} and {kind})"
+        parts.append(_part(measured, f"{rows} where {traffic.in_range} and {matches} and {before}", limit))
+    return f"select * from ({' union all '.join(parts)}) order by r2 desc, r0 desc limit {limit}"
+
+
+def _part(columns: Sequence[str], rows: str, limit: int) -> str:
+    # Equal expressions without a name of their own would be one column.
+    shown = ", ".join(f"{column} as r{n}" for n, column in enumerate(columns))
+    return f"(select {shown} from {rows} order by r2 desc, r0 desc limit {limit})"
+
+
+def stored_event(row: list[Any], offset_ms: int) -> StoredEvent:
+    """Return an event from a row of `events`, whose times have so much more than UTC."""
+    id, type_, ts, *rest = row
+    end = len(FIELDS)
+    name, data, visitor, visit, experiment, variant, goal, value = rest[end : end + 8]
+    is_traffic = visit != -1
+    return StoredEvent(
+        id,
+        TYPE_NAMES[type_],
+        ts - offset_ms,
+        tuple(rest[:end]),
+        name,
+        data or None,
+        f"{visitor:x}-{visit}" if is_traffic else None,
+        {} if is_traffic else from_stored(rest[end + 8 :]),
+        experiment,
+        variant,
+        goal,
+        None if is_traffic else value,
+    )
+
+
+def first_event(website: int, last_id: int) -> str:
+    """Return SQL of the time of the first event and the number of events."""
+    return f"select min(ts), count() from event where website = {website} and id <= {last_id}"
+
+
+def number_of_events(websites: list[int]) -> str:
+    """Return SQL of (website, number of events)."""
+    return f"select website, count() from event where has({websites}, website) group by website"
+
+
+def realtime(traffic: Traffic, now_ms: int) -> str:
+    """Return SQL of (page, visitors) of the visits with an event in the last minutes before a time of the website.
+
+    The page of a visit is that of its latest pageview; 1 in the third column where it has none.
+    """
+    return (
+        "select page, count() as visitors, without from (select"
+        f" argMaxIf(toString(pathname), (ts, id), {IS_VIEW}) as page, countIf({IS_VIEW}) = 0 as without"
+        f" from {traffic.source(['pathname', 'v_start'])} where ts <= {now_ms} group by day, visitor, v_start"
+        f" having max(ts) >= {now_ms - REALTIME_MS}) group by page, without order by visitors desc, page"
+    )

@@ -1,0 +1,68 @@
+"""The tables in ClickHouse, and the statements that create them.
+
+Times, days and quarter hours are in website time, as in schema.sql; a day is a number since 1970. Dimensions are texts,
+"" where unset. A table is replicated on a cluster; on a single server it is not, and then the window in which a token
+is known has another setting.
+"""
+
+from tally.events.dimensions import FIELDS
+from tally.events.validation import MEASURES
+
+VERSION = 1
+"""Of the tables. A server of another version is refused."""
+_TEXTS = ", ".join(f"{field} LowCardinality(String)" for field in FIELDS)
+_PLACE = "website UInt32, day UInt16, ts Int64, id Int64"
+_EVENT = (
+    f"type UInt8, visitor Int64, {_TEXTS}, event_name LowCardinality(String), event_data String,"
+    # The values as `stored_scalar` of rows.py writes them.
+    " prop_keys Array(LowCardinality(String)), prop_values Array(String)"
+)
+_MEASURES = ", ".join(f"{name} Nullable(Int64)" for name in MEASURES)
+# By table: columns, partition, order.
+_TABLES = {
+    # Traffic of days that are not settled: each event with the source that it was sent with.
+    "event": (f"{_PLACE}, {_EVENT}", "day", "website, day, visitor, ts, id"),
+    # Web vitals, leaves and events of experiments. A leave whose values have increased has several rows.
+    "measure": (
+        f"{_PLACE}, type UInt8, visitor Int64, {_TEXTS}, experiment LowCardinality(String),"
+        f" variant LowCardinality(String), goal LowCardinality(String), value Nullable(Float64), {_MEASURES}",
+        "intDiv(day, 32)",
+        "website, type, day, ts, id",
+    ),
+    # Points of heatmaps: without time and visitor.
+    "heat": (
+        "website UInt32, day UInt16, pathname LowCardinality(String), width UInt8, kind UInt8, y UInt32, x UInt8,"
+        " points UInt64",
+        "intDiv(day, 32)",
+        "website, pathname, day, width, kind, y, x",
+    ),
+}
+_DURABLE = {
+    # An insert is on the disk before it is answered.
+    "fsync_after_insert": 1,
+    "fsync_part_directory": 1,
+    "min_rows_to_fsync_after_merge": 1,
+}
+_BLOCKS = 100_000
+
+
+def statements(*, is_replicated: bool) -> list[str]:
+    """Return the statements that create the tables of a database which has none."""
+    if is_replicated:
+        settings = _DURABLE | {
+            "min_compressed_bytes_to_fsync_after_fetch": 1,
+            "replicated_deduplication_window": _BLOCKS,
+            "replicated_deduplication_window_seconds": 604_800,
+        }
+    else:
+        settings = _DURABLE | {"non_replicated_deduplication_window": _BLOCKS}
+    written = ", ".join(f"{name} = {value}" for name, value in settings.items())
+    found = []
+    for name, (columns, partition, order) in _TABLES.items():
+        place = f"'/tally/{{shard}}/{{database}}/{name}', '{{replica}}'"
+        engine = f"ReplicatedMergeTree({place})" if is_replicated else "MergeTree"
+        found.append(
+            f"create table {name} ({columns}) engine = {engine}"
+            f" partition by {partition} order by ({order}) settings {written}"
+        )
+    return found

@@ -1,0 +1,167 @@
+"""SQL of the figures of traffic: key figures, time series, lists of values, entry and exit pages, conversions.
+
+The events of E are first counted by visit, and by value of a field where a list is asked for; all else are sums over
+visits. A conversion is an event of E that matches the filters of a goal; how often each of its values occurs is
+returned, and these are added up as decimal numbers in Python, as the SQLite engine does.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tally.clickhouse.client import Parameters
+from tally.clickhouse.measured import leaves
+from tally.clickhouse.rows import scalar_of
+from tally.clickhouse.visits import IS_VIEW, Traffic, condition, property_value
+from tally.engine.values import GOAL_ORDERS, LEAVE_ORDERS, Conversions, Goal, Stats, TopQuery
+from tally.reports.figures import OF_VISITS
+from tally.rollups.goal_days import millionths
+
+_FIGURES = ", ".join(Stats._fields)
+_VISIT = ("v_start", "v_ms", "v_views", "v_events")
+_IS_BOUNCE = "counts and views = 1 and others = 0"
+# Bits of a ratio behind the point in each of two numbers, as tally/reports/top.py ranks it.
+_RATIO_BITS = 31
+
+
+class Question(NamedTuple):
+    """What is counted of traffic: by which field, "" for one row, which conversions, and whether visits are."""
+
+    traffic: Traffic
+    field: str = ""
+    goals: Sequence[Goal] = ()
+    has_visits: bool = True
+
+
+def _goal_columns(goals: Sequence[Goal], parameters: Parameters) -> tuple[str, str]:
+    """Return the columns of each goal of a visit, and those over visits."""
+    of_visit = over_visits = ""
+    for n, goal in enumerate(goals):
+        matches = condition(goal.filters, parameters)
+        of_visit += f", countIf({matches}) as c{n}"
+        over_visits += f", sum(c{n}) as conversions{n}, uniqExactIf((day, visitor), c{n} > 0) as converted{n}"
+        if goal.value is None:
+            over_visits += f", ([''], [toUInt64(0)]) as amounts{n}"
+        else:
+            value = property_value(goal.value, parameters)
+            of_visit += f", sumMapIf([{value}], [toUInt64(1)], {matches}) as a{n}"
+            over_visits += f", sumMap(a{n}.1, a{n}.2) as amounts{n}"
+    return of_visit, over_visits
+
+
+def conversions(goal: Goal, columns: Sequence[Any]) -> Conversions:
+    """Return the conversions of a goal from its three columns of `figures`."""
+    events, visitors, (values, counts) = columns
+    if goal.value is None:
+        return Conversions(events, visitors)
+    total = without = 0
+    for value, count in zip(values, counts, strict=True):
+        amount = None if value == "" else millionths(scalar_of(value))
+        if amount is None:
+            without += count
+        else:
+            total += amount * count
+    return Conversions(events, visitors, total, without)
+
+
+def figures(of: Question, parameters: Parameters, values: Sequence[str] | None = None) -> str:
+    """Return SQL of rows (val, the fields of Stats, three columns of each goal); of some values, or of all."""
+    traffic, by = of.traffic, of.field or "''"
+    columns = ([of.field] if of.field else []) + list(_VISIT if of.has_visits else ())
+    of_visit, over_visits = _goal_columns(of.goals, parameters)
+    visit = "0 as counts, 0 as views, 0 as others, 0 as ms"
+    if of.has_visits:
+        visit = f"{traffic.begins} as counts, any(v_views) as views, any(v_events) as others, any(v_ms) as ms"
+    some = "" if values is None else f" and has({parameters.texts(values)}, toString({by}))"
+    return (
+        f"select val, uniqExact((day, visitor)) as visitors, sum(viewed) as pageviews, sum(acted) as events,"
+        f" countIf(counts) as visits, countIf({_IS_BOUNCE}) as bounces, sumIf(views, counts) as visit_views,"
+        f" sumIf(ms, counts) as visit_ms{over_visits} from (select toString({by}) as val, day, visitor,"
+        f" countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted, {visit}{of_visit}"
+        f" from {traffic.source(columns, of.goals)} where {traffic.matches(parameters)}{some}"
+        f" group by val, day, visitor{', v_start' * of.has_visits}) group by val"
+    )
+
+
+def series(traffic: Traffic, begins: Sequence[int], goal: Goal | None, parameters: Parameters) -> str:
+    """Return SQL of rows (begin of a bucket, visitors, visits, pageviews, events, three columns of the goal).
+
+    begins: of the buckets, in order.
+    """
+    bucket = f"roundDown({{}}, [{', '.join(f'toInt64({begin})' for begin in begins)}])"
+    goals = [] if goal is None else [goal]
+    of_visit, over_visits = _goal_columns(goals, parameters)
+    # A visit counts in the bucket in which it begins, also where no event of it in that bucket matches.
+    sums = "sum(conversions0), sum(converted0), sumMap(amounts0.1, amounts0.2)"
+    nothing = ", 0, 0, sumMapIf([''], [toUInt64(0)], 0)"
+    events = (
+        f"select b, uniqExact((day, visitor)) as visitors, 0 as visits, sum(viewed) as pageviews,"
+        f" sum(acted) as events{over_visits} from (select {bucket.format('ts')} as b, day, visitor,"
+        f" countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted{of_visit}"
+        f" from {traffic.source((), goals)} where {traffic.matches(parameters)} group by b, day, visitor) group by b"
+    )
+    visits = (
+        f"select {bucket.format('v_start')} as b, 0, uniqExact((day, visitor, v_start)), 0, 0{nothing * len(goals)}"
+        f" from {traffic.source(['v_start'])} where {traffic.matches(parameters)} and {traffic.begins} group by b"
+    )
+    return (
+        f"select b, sum(visitors), sum(visits), sum(pageviews), sum(events){f', {sums}' * len(goals)}"
+        f" from ({events} union all {visits}) group by b"
+    )
+
+
+# --- lists
+
+
+def top(traffic: Traffic, query: TopQuery, parameters: Parameters) -> str:
+    """Return SQL of the unset row, if there is one, and of the rows before the end of the page, with their number."""
+    goals = [] if query.goal is None else [query.goal]
+    source = f"({figures(Question(traffic, query.field, goals, query.has_visits), parameters)})"
+    if query.order in LEAVE_ORDERS:
+        source += f" as listed left join ({leaves(traffic, query.field, parameters)}) as leaves using val"
+    shown = f"val, {_FIGURES}{', conversions0, converted0, amounts0' * len(goals)}"
+    return (
+        f"select {shown}, countIf(val != '') over () as total from {source}"
+        f" order by val = '' desc, {_ranks(query)}visitors desc, pageviews desc, events desc, val"
+        f" limit {query.offset + query.limit + 1}"
+    )
+
+
+def _ranks(query: TopQuery) -> str:
+    """Return the terms of `order by` for the figure by which a list is sorted."""
+    if not query.order:
+        return ""
+    way = "asc" if query.ascending else "desc"
+    if query.order in GOAL_ORDERS:
+        number, rate = "conversions0 {0}, ", _ratio("converted0", "visitors", "{0}")
+        first, second = (rate, number) if query.order == "conversion_rate" else (number, rate)
+        return first.format(way) + second.format("desc")
+    if query.order == "time_on_page":
+        return _ratio("median_ms", "least(samples, 1)", way)
+    if query.order == "scroll_depth":
+        return _ratio("reached", "samples", way)
+    part = OF_VISITS.get(query.order)
+    return f"{query.order} {way}, " if part is None else _ratio(part, "visits", way)
+
+
+def _ratio(part: str, whole: str, way: str) -> str:
+    """Return the terms that sort by a ratio, exactly for wholes below 2^31; what has none comes last."""
+    terms = [f"{whole} = 0"]
+    for _ in range(3):
+        terms.append(f"intDiv({part}, greatest({whole}, 1)) {way}")
+        part = f"bitShiftLeft(toUInt64(({part}) % greatest({whole}, 1)), {_RATIO_BITS})"
+    return "".join(f"{term}, " for term in terms)
+
+
+def visit_pages(
+    traffic: Traffic, field: str, limit: int, parameters: Parameters, values: Sequence[str] | None = None
+) -> str:
+    """Return SQL of (page, visits, bounces, views, ms): the visits without a page, if there are any, and the first
+    pages; or of some pages."""
+    some = "" if values is None else f" where has({parameters.texts(values)}, val)"
+    return (
+        f"select val, count() as visits, countIf({_IS_BOUNCE}), sum(views), sum(ms) from (select any({field}) as val,"
+        " 1 as counts, any(v_views) as views, any(v_events) as others, any(v_ms) as ms"
+        f" from {traffic.source([field, *_VISIT])} where {traffic.matches(parameters)} and {traffic.begins}"
+        f" group by day, visitor, v_start){some} group by val order by val = '' desc, visits desc, val"
+        f" limit {limit + 1 if values is None else len(values)}"
+    )

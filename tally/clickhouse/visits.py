@@ -1,0 +1,160 @@
+"""SQL of traffic: the events of a range with what is known of their visits, and the conditions of filters on them.
+
+A visit is a visitor's events of a day without a gap of more than 30 minutes. `Traffic.source` is a subquery with a row
+for each event: of days that are not settled, visits are cut from the sorted events of each visitor and day. All figures
+are sums over days, since visitors and visits end at midnight.
+
+A statement reads the ids up to the last one that was confirmed before the first statement of its report, so that all
+statements of a report read the same events. Numbers are written into statements, texts are parameters.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from tally.clickhouse.client import Parameters
+from tally.clickhouse.rows import stored_scalar
+from tally.engine.values import Goal, Scope
+from tally.events.channels import DIRECT
+from tally.events.dimensions import ACQUISITION, PAGES, VISIT_FIELDS
+from tally.events.filters import Filter, numbers_in, type_numbers
+from tally.events.validation import PAGEVIEWS, TRAFFIC
+from tally.events.visits import VISIT_GAP_MS
+from tally.timestamps import DAY_MS
+
+VISIT_COLUMNS = ("v_start", "v_ms", "v_views", "v_events", "v_number")
+"""Of an event's visit: its start, duration, pageviews, other events, and its number among the visitor's of the day."""
+PROPERTIES = ("prop_keys", "prop_values")
+IS_VIEW = f"type in ({', '.join(map(str, sorted(PAGEVIEWS)))})"
+_IS_TRAFFIC = f"type in ({', '.join(map(str, sorted(TRAFFIC)))})"
+_NAMED = {"true": True, "false": False, "null": None}
+
+
+def columns_of(filters: Iterable[Filter]) -> set[str]:
+    """Return the columns that conditions of filters are on."""
+    found: set[str] = set()
+    for one in filters:
+        found.update(PROPERTIES if one.property_name is not None else {one.field} - {"type"})
+    return found
+
+
+def condition(filters: Iterable[Filter], parameters: Parameters, *, of_measures: bool = False) -> str:
+    """Return SQL that holds for the events that match all filters. of_measures: of a table without names and pages."""
+    return " and ".join(["1", *(_condition(one, parameters, of_measures) for one in filters)])
+
+
+def _condition(of: Filter, parameters: Parameters, of_measures: bool) -> str:
+    if of.operator == "!=":
+        return f"not {_condition(Filter(of.field, '=', of.values), parameters, of_measures)}"
+    if of.field == "type":
+        return f"has({type_numbers(of)}, type)"
+    if of.property_name is not None:
+        return _property_condition(of, of.property_name, parameters, of_measures)
+    column = "''" if of_measures and of.field in (*PAGES, "event_name") else of.field
+    return _text_condition(of, column, parameters)
+
+
+def _text_condition(of: Filter, text: str, parameters: Parameters) -> str:
+    values = parameters.texts(of.values)
+    if of.operator == "=":
+        return f"has({values}, {text})"
+    function = {"*=": "position", "^=": "startsWith", "$=": "endsWith"}[of.operator]
+    return f"arrayExists(x -> {function}({text}, x) > 0, {values})"
+
+
+def _property_condition(of: Filter, name: str, parameters: Parameters, of_measures: bool) -> str:
+    """Return the condition on a property, which is "" where an event lacks it."""
+    if of_measures:
+        return str(int(of.accepts("")))
+    value = property_value(name, parameters)
+    if of.operator == "=":
+        scalars = [*of.values, *numbers_in(of.values), *(_NAMED[text] for text in of.values if text in _NAMED)]
+        matches = f"has({parameters.texts(map(stored_scalar, scalars))}, {value})"
+    else:
+        matches = f"(startsWith({value}, 's') and {_text_condition(of, f'substring({value}, 2)', parameters)})"
+    return f"({matches} or {value} = '')" if of.accepts("") else matches
+
+
+def property_value(name: str, parameters: Parameters) -> str:
+    """Return SQL of the value of a property as `stored_scalar` writes it, "" where an event lacks it."""
+    return f"prop_values[indexOf(prop_keys, {parameters.text(name)})]"
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The traffic of a website in a scope (in website time), up to the id of the last confirmed event."""
+
+    scope: Scope
+    last_id: int
+
+    @property
+    def in_range(self) -> str:
+        """SQL that holds for events in the range."""
+        return f"(ts >= {self.scope.from_ms} and ts < {self.scope.to_ms})"
+
+    @property
+    def begins(self) -> str:
+        """SQL that holds for events whose visit begins in the range."""
+        return f"(v_start >= {self.scope.from_ms} and v_start < {self.scope.to_ms})"
+
+    @property
+    def has_visit_filters(self) -> bool:
+        """Whether a filter is on a field of visits."""
+        return any(one.field in VISIT_FIELDS for one in self.scope.filters)
+
+    def matches(self, parameters: Parameters) -> str:
+        """Return SQL that holds for the events of E: in the range, and matching all filters."""
+        return f"{self.in_range} and {condition(self.scope.filters, parameters)}"
+
+    def place(self, table: str) -> str:
+        """Return the condition on rows of a table: the website, the days of the range, and confirmed ids."""
+        scope = self.scope
+        first, last = scope.from_ms // DAY_MS, (scope.to_ms - 1) // DAY_MS
+        return (
+            f"{table} where website = {scope.website} and day >= {max(first, 0)} and day <= {last}"
+            f" and id <= {self.last_id}"
+        )
+
+    def source(self, columns: Collection[str], goals: Sequence[Goal] = ()) -> str:
+        """Return a subquery of all events of the days of the range: day, visitor, ts, id, type, and some columns.
+
+        Those that the filters of the scope and of goals are on are among them.
+        """
+        wanted = {*columns, *columns_of(self.scope.filters)}
+        for goal in goals:
+            wanted.update(columns_of(goal.filters), () if goal.value is None else PROPERTIES)
+        names = sorted(wanted - {"ts", "id", "type", "day", "visitor"})
+        if not wanted.intersection((*VISIT_FIELDS, *VISIT_COLUMNS)):
+            return (
+                f"(select day, visitor, ts, id, type{''.join(f', {name}' for name in names)}"
+                f" from {self.place('event')} and {_IS_TRAFFIC})"
+            )
+        return _cut(self.place("event"), names)
+
+
+def _cut(place: str, names: Sequence[str]) -> str:
+    """Return the events of some days with the columns of their visits."""
+    of_event = [name for name in names if name not in (*VISIT_FIELDS, *VISIT_COLUMNS)]
+    acquired = [name for name in names if name in ACQUISITION]
+    sent = " or ".join(f"{name} != '{DIRECT if name == 'channel' else ''}'" for name in ACQUISITION)
+    source = f"toUInt8({sent}), ({', '.join([*(f'toString({name})' for name in acquired), '0'])})"
+    # Of an event: 1 ts, 2 id, 3 type, 4 whether it is a pageview, 5 pathname, 6 whether it has a source, 7 that.
+    event = f"ts, id, type, toUInt8({IS_VIEW}), toString(pathname), {source}"
+    event += "".join(f", {name}" for name in of_event)
+    own = "".join(f", e.{8 + n} as {name}" for n, name in enumerate(of_event))
+    pages = {"entry_page": "arrayFirst(x -> x.4, v).5", "exit_page": "arrayLast(x -> x.4, v).5"}
+    visit = [f"{pages[name]} as {name}" for name in names if name in pages]
+    for n, name in enumerate(acquired, 1):
+        default = DIRECT if name == "channel" else ""
+        visit.append(f"if(v_sent.6, tupleElement(v_sent.7, {n}), '{default}') as {name}")
+    more = "".join(f", {one}" for one in visit)
+    shown = "".join(f", {name}" for name in names if name in (*PAGES, *ACQUISITION))
+    return (
+        f"(select day, visitor, e.1 as ts, e.2 as id, e.3 as type, {', '.join(VISIT_COLUMNS)}{shown}{own}"
+        " from (select day, visitor, v, v_number, v[1].1 as v_start, v[-1].1 - v_start as v_ms,"
+        " arrayCount(x -> x.4, v) as v_views, length(v) - v_views as v_events, arrayFirst(x -> x.6, v) as v_sent"
+        f"{more} from (select day, visitor, vs.1 as v_number, vs.2 as v from (select day, visitor,"
+        f" arraySplit((x, d) -> d > {VISIT_GAP_MS}, es, arrayDifference(arrayMap(x -> x.1, es))) as parts,"
+        " arrayJoin(arrayZip(arrayEnumerate(parts), parts)) as vs"
+        f" from (select day, visitor, arraySort(x -> (x.1, x.2), groupArray(({event}))) as es from {place}"
+        f" and {_IS_TRAFFIC} group by day, visitor)))) array join v as e)"
+    )

@@ -1,0 +1,143 @@
+"""An engine whose events are stored in SQLite and in ClickHouse, and whose reports ClickHouse answers.
+
+What each commit has stored is inserted before the next report. ClickHouse's engine runs behind front.py, with the
+Python that TALLY_CHDB names, whose environment has chdb-core (CONTRIBUTING.md); without it these tests do not run.
+"""
+
+import atexit
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally.clickhouse.client import Client
+from tally.clickhouse.reports import ClickHouseReports
+from tally.clickhouse.rows import StoredRow, rows_of
+from tally.clickhouse.schema import statements
+from tally.engine.ingest import WriteRequest
+from tally.engine.values import Requester
+from tally.events.validation import HEATMAP
+from tally.ingest.node import Node
+from tally.sqlite.engine import SqliteEngine
+from tally.sqlite.writer import WriteResult
+from tally.storage.database import connect_reader
+
+PYTHON = os.environ.get("TALLY_CHDB", "")
+needs_clickhouse = pytest.mark.skipif(not PYTHON, reason="needs ClickHouse's engine: set TALLY_CHDB")
+FRONT = Path(__file__).parent / "front.py"
+_PLACES = (
+    "select id, visitor, '' from event where id <= ?1 and id > ?1 - 10000"
+    " union all select id, 0, '' from web_vitals where id <= ?1 and id > ?1 - 10000"
+    " union all select experiment_event.id, visitor, text from experiment_event join label on label.id = variant"
+    " where experiment_event.id <= ?1 and experiment_event.id > ?1 - 10000 order by 1 desc limit ?2"
+)
+
+
+@functools.cache
+def front() -> str:
+    """Start the front, once, and return its address."""
+    folder = tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    process = subprocess.Popen([PYTHON, str(FRONT), folder], stdout=subprocess.PIPE, text=True)
+
+    def end() -> None:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    assert process.stdout is not None
+    return f"http://127.0.0.1:{int(process.stdout.readline())}"
+
+
+@functools.cache
+def database_of(path: Path) -> str:
+    """Return the name of the database in ClickHouse of a database file."""
+    return f"tally_{next(_numbers)}"
+
+
+_numbers = iter(range(1_000_000))
+
+
+class ClickHouseEngine(SqliteEngine):
+    """SQLite decides and stores as without a cluster; reports are ClickHouse's."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node)
+        self._path = node.settings.db
+        self._client = Client(front(), database_of(self._path))
+        self._waiting: list[StoredRow] = []
+        self._batches = 0
+        self.sqlite_reports = self.reports
+        self.reports = ClickHouseReports(self._client, self)  # type: ignore[assignment]
+        self.reports.cache = self.sqlite_reports.cache
+
+    async def open(self) -> None:
+        await super().open()
+        name = database_of(self._path)
+        first = Client(front(), "default")
+        await first.execute(f"create database if not exists {name}")
+        await first.close()
+        if not await self._client.rows("show tables", {}):
+            for statement in statements(is_replicated=False):
+                await self._client.execute(statement)
+
+    async def close(self) -> None:
+        await super().close()
+        await self._send()
+        await self._client.close()
+
+    # --- Confirmed
+
+    def version(self, website: int) -> Hashable:
+        return self.sqlite_reports.version(website)
+
+    def offset_ms(self, website: int) -> int:
+        websites = self._node.registry.cache.websites.values()
+        return next((one.day_offset_ms for one in websites if one.number == website), 0)
+
+    async def refresh(self) -> None:
+        await self.changes.follow()
+
+    async def last_id(self) -> int:
+        await self._send()
+        return self.changes.last_id
+
+    async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
+        return await self.sqlite_reports.page_titles(website, pages, requester)
+
+    async def heatmap_texts(
+        self, website: int, pathname: str, widths: Sequence[str], requester: Requester
+    ) -> Sequence[tuple[int, int, str]]:
+        return (await self.sqlite_reports.heatmap(website, pathname, range(0), widths, requester)).texts
+
+    # --- shipping
+
+    def _publish(self, requests: list[WriteRequest], written: WriteResult) -> None:
+        super()._publish(requests, written)
+        with_id = [one for one in written.kept if not (one.event.type == HEATMAP and one.event.points)]
+        places: list[Any] = []
+        if with_id:
+            connection = connect_reader(self._path)
+            places = connection.execute(_PLACES, (written.last_id, len(with_id))).fetchall()[::-1]
+            connection.close()
+        found = iter(places)
+        for one in written.kept:
+            is_heat = one.event.type == HEATMAP and one.event.points
+            self._waiting.append(StoredRow(one, *((0, 0, "") if is_heat else next(found))))
+
+    async def _send(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        self._batches += bool(waiting)
+        for table, rows in rows_of(waiting).items():
+            await self._client.insert(table, rows, f"{table}/{self._batches}")
+
+
+def clickhouse_engine(node: Node) -> ClickHouseEngine:
+    """Return an engine whose reports ClickHouse answers."""
+    return ClickHouseEngine(node)
