@@ -51,6 +51,16 @@ class SumRow(NamedTuple):
     figures: tuple[int | None, ...]
 
 
+class CrawlRow(NamedTuple):
+    """The requests of a crawler, None for one without a name, for a page on a day, and where they are known from."""
+
+    day: int
+    crawler: str | None
+    pathname: str
+    source: str
+    requests: int
+
+
 class Line(NamedTuple):
     """A checked line to import. `is_named`: whether the file names its visitor (0 for vitals).
 
@@ -87,12 +97,28 @@ class SumLine(NamedTuple):
         return self.day * DAY_MS
 
 
+class CrawlLine(NamedTuple):
+    """A checked line of requests of a crawler. key: as of Line; None where the line is of a day. texts: crawler and
+    path. source: a position in SOURCES of tally/storage/crawler_days.py."""
+
+    number: int
+    ts_ms: int
+    key: int | None
+    texts: tuple[str, str]
+    source: int
+    requests: int
+
+
+AnyLine = Line | SumLine | CrawlLine
+
+
 class Taken(NamedTuple):
-    """What became of imported lines: how many events and sums were stored, how many lines were known before, and which
-    were rejected, by their numbers."""
+    """What became of imported lines: how many events, sums and requests of crawlers were stored, how many lines were
+    known before, and which were rejected, by their numbers."""
 
     events: int
     sums: int
+    crawls: int
     duplicates: int
     rejected: Sequence[tuple[int, Rejection]]
 
@@ -120,11 +146,14 @@ class Archive(Protocol):
     async def parts(self, website: int) -> list[Part]:
         """Return the days that have events, oldest first."""
 
-    def rows(self, website: int, days: range | None = None) -> AsyncIterator[Sequence[SumRow | Row]]:
+    def rows(self, website: int, days: range | None = None) -> AsyncIterator[Sequence[SumRow | CrawlRow | Row]]:
         """Yield the imported sums of some days, or all, then the events in order of time and id, many at once, all as
-        of one moment."""
+        of one moment.
 
-    async def take(self, website: int, number: int, lines: Sequence[Line | SumLine]) -> Taken:
+        All days have the requests of crawlers between them, which are in the server's database.
+        """
+
+    async def take(self, website: int, number: int, lines: Sequence[AnyLine]) -> Taken:
         """Store lines of an import, all or none of them."""
 
     async def undo(self, website: int, number: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tally.engine.archive import Line, Part, Row, SumLine, SumRow, Taken, Verdict
+from tally.engine.archive import AnyLine, CrawlRow, Part, Row, SumRow, Taken, Verdict
 from tally.engine.values import Goal
 from tally.maintenance import deletion
 from tally.maintenance.deletion_worker import Write
@@ -35,14 +35,14 @@ class FileArchive:
         """As `Archive`."""
         return [part async for part in self._read(lambda connection: iter(_parts(connection, website)))]
 
-    async def rows(self, website: int, days: range | None = None) -> AsyncIterator[Sequence[SumRow | Row]]:
+    async def rows(self, website: int, days: range | None = None) -> AsyncIterator[Sequence[SumRow | CrawlRow | Row]]:
         """As `Archive`."""
         from tally.transfer.exporter import exported  # here: a server that starts does not need it
 
         async for batch in self._read(lambda connection: exported(connection, website, days)):
             yield batch
 
-    async def take(self, website: int, number: int, lines: Sequence[Line | SumLine]) -> Taken:
+    async def take(self, website: int, number: int, lines: Sequence[AnyLine]) -> Taken:
         """As `Archive`. The import has a row."""
         from tally.transfer.import_writer import take
 

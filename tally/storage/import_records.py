@@ -11,7 +11,7 @@ All functions run within a transaction, or on a snapshot, of the caller.
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -22,13 +22,14 @@ _SILENT_AFTER_MS = 30_000
 
 
 class Counts(NamedTuple):
-    """The number of stored events, duplicate and rejected lines, stored sums, and of lines that the format skips, by
-    reason."""
+    """The number of stored events, duplicate and rejected lines, stored sums, counted requests of crawlers, and lines
+    that the format skips, by reason."""
 
     events: int
     duplicates: int
     rejected: int
     sums: int
+    crawls: int
     skipped: Mapping[str, int]
 
 
@@ -47,6 +48,7 @@ class ImportRecord(NamedTuple):
     duplicates: int
     rejected: int
     sums: int
+    crawls: int
     skipped: Mapping[str, int]
     first_day: int | None
     last_day: int | None
@@ -102,9 +104,9 @@ def begin(connection: sqlite3.Connection, website: int, format: str, digest: str
     """Insert an import; return its number."""
     ((number,),) = connection.execute(
         "/* import_records.begin */ insert into import (website, number, format, digest, file, state, begun_ms,"
-        " changed_ms, events, duplicates, rejected, sums, skipped, position, size)"
+        " changed_ms, events, duplicates, rejected, sums, crawls, skipped, position, size)"
         " values (?1, (select coalesce(max(number), 0) + 1 from import where website = ?1),"
-        " ?2, ?3, ?4, 'running', ?5, ?5, 0, 0, 0, 0, '{}', 0, 0) returning number",
+        " ?2, ?3, ?4, 'running', ?5, ?5, 0, 0, 0, 0, 0, '{}', 0, 0) returning number",
         (website, format, digest, file, now_ms),
     ).fetchall()
     return int(number)
@@ -124,24 +126,25 @@ def save(
     first_day, last_day = days or (None, None)
     connection.execute(
         "/* import_records.save */ update import set state = 'running', changed_ms = ?, events = ?, duplicates = ?,"
-        f" rejected = ?, sums = ?, skipped = ?, {_WIDER}, position = ?, size = ?, progress = ?"
+        f" rejected = ?, sums = ?, crawls = ?, skipped = ?, {_WIDER}, position = ?, size = ?, progress = ?"
         " where website = ? and number = ?",
         (
-            *(time.time_ns() // 1_000_000, *counts[:4], orjson.dumps(dict(counts.skipped)).decode()),
+            *(time.time_ns() // 1_000_000, *counts[:5], orjson.dumps(dict(counts.skipped)).decode()),
             *(first_day, first_day, last_day, last_day, *place, progress, website, number),
         ),
     )
 
 
 def count(
-    connection: sqlite3.Connection, website: int, number: int, events: int, sums: int, days: tuple[int, int] | None
+    connection: sqlite3.Connection, website: int, number: int, added: Sequence[int], days: tuple[int, int] | None
 ) -> None:
-    """Add stored events and sums to an import. `days`: the first and last of them."""
+    """Add stored events, sums and requests of crawlers to an import. `days`: the first and last of them."""
     first_day, last_day = days or (None, None)
     connection.execute(
-        f"/* import_records.count */ update import set events = events + ?, sums = sums + ?, {_WIDER}"
+        "/* import_records.count */ update import set events = events + ?, sums = sums + ?, crawls = crawls + ?,"
+        f" {_WIDER}"
         " where website = ? and number = ?",
-        (events, sums, first_day, first_day, last_day, last_day, website, number),
+        (*added, first_day, first_day, last_day, last_day, website, number),
     )
 
 

@@ -1,5 +1,5 @@
 """Export the events of a website: traffic, web vitals and experiments, one line (or row) each, oldest first. JSON lines
-begin with its imported sums.
+begin with its imported sums and the requests of crawlers by day.
 
 An export is one snapshot while the server continues, so the file is the state at one moment; SQLite cannot reset its
 write-ahead log until it ends. Memory is bounded: rows are read a thousand at a time, and a few megabytes of
@@ -21,16 +21,18 @@ import orjson
 
 from tally.accounts.websites import day_offset_ms
 from tally.columns import deleted_rows
-from tally.engine.archive import COLUMNS, FIELD_NUMBERS, FIGURES, Row, SumRow
+from tally.engine.archive import COLUMNS, FIELD_NUMBERS, FIGURES, CrawlRow, Row, SumRow
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import LEAVE, MEASURES, TYPE_NAMES, VITALS
 from tally.rollups.web_vitals import from_stored
+from tally.storage import crawler_days
+from tally.storage.crawler_days import SOURCES
 from tally.storage.database import damaged, snapshot
 from tally.storage.event_data import STORED
 from tally.storage.import_records import IMPORT_OF
 from tally.storage.sql.events import MEASURED_TYPE, of_visit
 from tally.timestamps import DAY_MS, local_iso
-from tally.transfer.line_format import SUM_COLUMNS, SUM_TYPE
+from tally.transfer.line_format import CRAWL_COLUMNS, CRAWL_TYPE, SUM_COLUMNS, SUM_TYPE
 
 # A few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000
@@ -90,17 +92,17 @@ def json_lines(out: BinaryIO) -> Iterator[Write]:
 def write_export(
     out: BinaryIO,
     format: Format,
-    exported: Iterable[Sequence[SumRow | Row]],
+    exported: Iterable[Sequence[SumRow | CrawlRow | Row]],
     progress: Callable[[int], None] = lambda events: None,
 ) -> int:
-    """Write what an archive yields, sums in JSON lines only; return the number of events. `progress` is called with
-    the number so far."""
+    """Write what an archive yields, but events in JSON lines only; return the number of events. `progress` is called
+    with the number so far."""
     written = 0
     with format(out) as write:
         for rows in exported:
             if format is json_lines:
-                out.write(b"".join(_sum_line(row) for row in rows if isinstance(row, SumRow)))
-            events = [row for row in rows if not isinstance(row, SumRow)]
+                out.write(b"".join(_day_line(row) for row in rows if not isinstance(row, list)))
+            events = [row for row in rows if isinstance(row, list)]
             if events:
                 write(events)
                 written += len(events)
@@ -110,12 +112,15 @@ def write_export(
 
 def exported(
     connection: sqlite3.Connection, website: int, days: range | None = None
-) -> Iterator[Sequence[SumRow | Row]]:
-    """Yield the imported sums of a website, then its events in order of time and id: of some days, or all."""
+) -> Iterator[Sequence[SumRow | CrawlRow | Row]]:
+    """Yield the imported sums of a website, then its events in order of time and id: of some days, or all, which have
+    the requests of crawlers between them."""
     begin_ms, end_ms = (0, _END_MS) if days is None else (days.start * DAY_MS, days.stop * DAY_MS)
     texts = _Texts(connection)
     with snapshot(connection):
         yield from _sums(connection, website, texts, days)
+        if days is None:
+            yield from _crawls(connection, website)
         batches = _batches(connection, website, begin_ms, end_ms)
         yield from _exported(texts, batches, day_offset_ms(connection, website))
 
@@ -246,6 +251,15 @@ def _sums(connection: sqlite3.Connection, website: int, texts: "_Texts", days: r
         yield sums
 
 
+def _crawls(connection: sqlite3.Connection, website: int) -> Iterator[list[CrawlRow]]:
+    rows = crawler_days.export(connection, website)
+    while batch := rows.fetchmany(_ROWS_AT_ONCE):
+        yield [
+            CrawlRow(day, crawler or None, pathname, SOURCES[source], requests)
+            for day, crawler, pathname, source, requests in batch
+        ]
+
+
 class _Texts:
     """A cache of the texts of labels."""
 
@@ -298,9 +312,15 @@ def _values(row: Sequence[Any], texts: dict[int, str | None], offset_ms: int) ->
     ]
 
 
-def _sum_line(row: SumRow) -> bytes:
-    values = (SUM_TYPE, local_iso(row.day * DAY_MS, 0)[:10], row.field, row.value, *row.figures)
-    return orjson.dumps(dict(zip(SUM_COLUMNS, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
+def _day_line(row: SumRow | CrawlRow) -> bytes:
+    """Return a row of a day without events as a line."""
+    day = local_iso(row.day * DAY_MS, 0)[:10]
+    columns, values = (
+        (SUM_COLUMNS, (SUM_TYPE, day, row.field, row.value, *row.figures))
+        if isinstance(row, SumRow)
+        else (CRAWL_COLUMNS, (CRAWL_TYPE, day, *row[1:]))
+    )
+    return orjson.dumps(dict(zip(columns, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _line(values: Row) -> bytes:

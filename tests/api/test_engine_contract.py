@@ -289,11 +289,11 @@ class ArchiveContract(Contract):
 
     async def take(self) -> None:
         number = await self.begun()
-        assert await self.archive.take(self.website, number, self.lines) == Taken(2, 0, 0, [])
-        assert await self.archive.take(self.website, number, self.lines) == Taken(0, 0, 2, [])
+        assert await self.archive.take(self.website, number, self.lines) == Taken(2, 0, 0, 0, [])
+        assert await self.archive.take(self.website, number, self.lines) == Taken(0, 0, 0, 2, [])
         assert await self.views(self.imported) == 2
         total = SumLine(3, self.imported.from_ms // DAY_MS - 1, FIELD_NUMBERS["total"], ("",), 4, (0, 0, 5, 0, 0, 0))
-        assert await self.archive.take(self.website, number, [total]) == Taken(0, 1, 0, [])
+        assert await self.archive.take(self.website, number, [total]) == Taken(0, 1, 0, 0, [])
         (sums,) = [row async for rows in self.archive.rows(self.website) for row in rows if isinstance(row, SumRow)]
         assert sums == SumRow(total.day, "total", None, (None, None, 5, None, None, None))
 
@@ -307,7 +307,7 @@ class ArchiveContract(Contract):
         while await self.archive.undo(self.website, number):
             pass
         assert (await self.views(self.imported), await self.views(self.day)) == (0, STATS.pageviews)
-        assert await self.archive.take(self.website, await self.begun(), self.lines) == Taken(2, 0, 0, [])
+        assert await self.archive.take(self.website, await self.begun(), self.lines) == Taken(2, 0, 0, 0, [])
 
     async def verify(self) -> None:
         verdicts = [verdict async for verdict in self.archive.verify(self.website)]
