@@ -264,11 +264,13 @@ create table notice (
   attempts    integer not null default 0,
   state       text    not null check (state in ('waiting', 'sending', 'sent', 'failed', 'expired')),
   last_error  text,
-  sent_ms     integer
+  sent_ms     integer,
+  website     integer references website (number) on delete cascade  -- null: not about one
 ) strict;
 
 create index notice_of_channel on notice (channel, number);
 create index notice_of_account on notice (account, number);
+create index notice_of_website on notice (website) where website is not null;
 create index notice_due on notice (channel, due_ms) where state = 'waiting';
 
 -- Summaries of periods (tally/notices/reports.py). Websites and channels are ids.
@@ -357,7 +359,8 @@ create table import (
   format      text    not null,                     -- name of a row of IMPORTERS, as digest identifies the file
   digest      text    not null,                     -- '' where the file cannot be read again
   file        text    not null,                     -- name of the file, for lists
-  state       text    not null check (state in ('running', 'interrupted', 'complete', 'undoing', 'undone')),
+  state       text    not null check (state in ('running', 'interrupted', 'complete', 'undoing', 'undone',
+                                                     'following')),
   begun_ms    integer not null,
   changed_ms  integer not null,                     -- of a running import: its newest transaction
   events      integer not null,                     -- stored lines of events
@@ -425,6 +428,7 @@ create table deletion (
   last_id   integer not null,                     -- events with greater ids stay
   days      text    not null check (days like '[%]'),     -- with such events, by source; empty when it has ended
   progress  text,                                 -- JSON; null when it has ended
+  has_texts integer not null default 1 check (has_texts in (0, 1)),  -- 0: texts that no event has any more are deleted
   primary key (website, number)
 ) strict, without rowid;
 

@@ -564,7 +564,7 @@ export interface ReportPreviewAnswer {
     title: string;
     text: string;
     /** As it is in mail. */ html: string;
-    /** The figures */ details: Record<string, unknown>;
+    /** The figures, as webhooks have them. */ details: Record<string, unknown>;
   };
 }
 
@@ -783,10 +783,12 @@ export type ErrorCode =
   | "preview_outdated"
   | "deletion_running"
   | "unknown_channel"
+  | "unknown_report"
   | "unknown_notice"
   | "channel_refused"
   | "no_secret"
   | "too_many_channels"
+  | "too_many_reports"
   | "website_exists"
   | "too_many_websites"
   | "too_many_share_links"

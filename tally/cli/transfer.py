@@ -7,11 +7,14 @@ then reports of these days read raw events.
 
 import argparse
 import re
+import signal
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from sqlite3 import Connection
 
 from tally.accounts.audit import Entry, by_command, record
 from tally.accounts.websites import find_website
@@ -93,6 +96,13 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         type=argument(_import_number),
         help="delete the events that an import of the list has stored",
     )
+    parser.add_argument(
+        "--follow",
+        dest="is_followed",
+        action="store_true",
+        help="keep reading an access log as it is written and rotated, until SIGTERM or Ctrl-C; started again, it"
+        " continues where it stopped",
+    )
     add_setting(parser, "geoip_db")
     add_setting(parser, "min_free_disk")
 
@@ -159,6 +169,8 @@ def _import(given: argparse.Namespace, settings: Settings) -> None:
         _list(given, settings)
     elif given.undo is not None:
         _undo(given, settings)
+    elif given.is_followed:
+        _follow(given, settings)
     else:
         _import_file(given, settings)
 
@@ -203,6 +215,48 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
             time.sleep(time.perf_counter() - begun)
     more = _and_sums(found.sums) + _and_crawls(found.crawls)
     say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{more}")
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[Connection]:
+    with closing(open_database(settings.db, create=False)) as connection:
+        # The running server does the checkpoints.
+        connection.execute("pragma wal_autocheckpoint = 0")
+        yield connection
+
+
+def _follow(given: argparse.Namespace, settings: Settings) -> None:
+    from tally.transfer.follow import FORMAT, Follower  # here: other imports do not need it
+
+    if given.format != FORMAT or given.file == STANDARD or given.strict or given.is_preview:
+        given.parser.error(f"--follow needs the name of a file and --from {FORMAT}, without --strict and --dry-run")
+    # As Ctrl-C: the transaction that is open is rolled back.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        # Distinguishes a wrong name from a log that is being rotated.
+        with open_source(given.file):
+            pass
+        with database(settings, write=False) as connection:
+            site = find_website(connection, given.website)
+            detail = {"format": given.format, "file": Path(given.file).name}
+            with transaction(connection):
+                entry = Entry("import_started", site.id, site.domain, detail)
+                record(connection, by_command(site.account), entry, now_ms())
+        follower = Follower(
+            Path(given.file),
+            site.number,
+            partial(_connected, settings),
+            geoip_db=settings.geoip_db,
+            bounds=Bounds(settings.min_free_disk * 1_000_000),
+            now_ms=now_ms,
+            report=say,
+        )
+        say(f"following {given.file}")
+        follower.run()
+    except (BadFile, CountryDataError) as bad:
+        raise Failure(str(bad)) from None
+    except KeyboardInterrupt:
+        say("stopped: the same command continues")
 
 
 def _import_file(given: argparse.Namespace, settings: Settings) -> None:

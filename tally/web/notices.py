@@ -16,6 +16,7 @@ from tally.base_path import public_url
 from tally.events.client import Network
 from tally.http.tls import Tls
 from tally.ingest.node import Node
+from tally.notices.key_expiry import KeyExpiry
 from tally.notices.mail import MailServer
 from tally.notices.sender import Sender
 from tally.notices.server_problems import Problem, ServerProblems
@@ -41,6 +42,8 @@ def open_notices(app: web.Application, node: Node, networks: Sequence[Network], 
     node.repeat("sending summaries", summaries.work, _ignored, SUMMARIES_PAUSE_S)
     # Also while the tasks of every second fail.
     node.repeat("watching for problems", problems.check, _ignored, PAUSE_S)
+    expiry = KeyExpiry(sender, node.clock, lambda: node.registry.cache.keys.values())
+    node.repeat("watching for keys that expire", expiry.check, _ignored, PAUSE_S)
     return sender
 
 

@@ -194,6 +194,15 @@ TABLE = (
     ),
     Row("POST /api/account/websites/{id}/imports/{number}/undo", (401, 401, 401, 404, 404, 401), {}),
     Row("GET /api/account/websites/{id}/deletions", OWN_WEBSITE),
+    # Without a preview before it.
+    Row("POST /api/account/websites/{id}/deletions", (401, 401, 401, 404, 409, 401), {"preview": "p", "events": 0}),
+    Row(
+        "POST /api/account/websites/{id}/deletions/preview",
+        OWN_WEBSITE,
+        {"from": "2026-11-20", "to": "2026-11-21", "filters": ["filter_pathname=/none"]},
+    ),
+    Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
+    Row("GET /api/account/websites/{id}/deletions", OWN_WEBSITE),
     Row("POST /api/account/websites/{id}/deletions/preview", OWN_WEBSITE, {"from": "2026-11-01", "to": "2026-11-02"}),
     # There is no such preview, and no such deletion.
     Row("POST /api/account/websites/{id}/deletions", (401, 401, 401, 404, 409, 401), {"preview": "x", "events": 0}),

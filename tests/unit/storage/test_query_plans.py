@@ -797,7 +797,8 @@ def run_deletion(connection: sqlite3.Connection) -> None:
     connection.execute("insert or replace into website_usage (website, month, events) values (?, 202611, 9)", (number,))
     span = (day - 1) * DAY_MS, (day + 2) * DAY_MS
     for filters in ((Filter("pathname", "=", ("/deleted",)),), (Filter("entry_page", "^=", ("/k",)),), ()):
-        found = deletion_preview.preview(connection, number, span, filters, 1 << 40)
+        with snapshot(connection):
+            found = deletion_preview.preview(connection, number, span, filters, 1 << 40)
         own = event_deletion.begin(connection, number, found.plan, found.events, NOON_MS)
         assert own is not None
         assert deletion_records.running(connection) == [(number, own)]

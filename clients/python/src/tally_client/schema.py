@@ -662,7 +662,7 @@ class ReportPreviewAnswerData(TypedDict):
     text: str
     # As it is in mail.
     html: str
-    # The figures
+    # The figures, as webhooks have them.
     details: dict[str, Any]
 
 
@@ -920,10 +920,12 @@ ErrorCode: TypeAlias = Literal[
     "preview_outdated",
     "deletion_running",
     "unknown_channel",
+    "unknown_report",
     "unknown_notice",
     "channel_refused",
     "no_secret",
     "too_many_channels",
+    "too_many_reports",
     "website_exists",
     "too_many_websites",
     "too_many_share_links",
