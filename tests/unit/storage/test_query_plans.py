@@ -60,6 +60,7 @@ from tally.rollups import (
 )
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
+from tally.sqlite import archive
 from tally.sqlite.event_ids import delete_expired
 from tally.storage import crawler_days, deletion_records, import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot
@@ -69,12 +70,13 @@ from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
 from tally.transfer import event_deletion, undo
 from tally.transfer.chunks import Sizes
-from tally.transfer.exporter import count_events, export_events
+from tally.transfer.exporter import count_events
 from tally.transfer.files import open_source, open_target
 from tally.transfer.importer import import_events
 from tally.transfer.increments import Collection, write_increment
 from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.cases import cases
+from tests.support.exports import export_events
 from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, custom, event, view
 from tests.support.receiver import says
@@ -471,6 +473,7 @@ def export_and_import(app: App, website: int, statement_log: StatementLog) -> No
     with open_target(str(target)) as out:
         exported = export_events(connection, website, out)
     assert count_events(connection, website) == exported > 0
+    assert list(archive._parts(connection, website))
     # A later line joins two visits of its visitor.
     lines = [
         {
@@ -858,6 +861,7 @@ def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
     with contextlib.suppress(sqlite3.OperationalError):  # within a transaction already
         export_events(connection, number, io.BytesIO())
     last = import_records.records(connection, number)[0]
+    import_records.count(connection, number, last.number, (0, 0, 0), None)
     undo.begin(connection, number, last.number, NOON_MS)
     while undo.step(connection, number, last.number):
         pass
