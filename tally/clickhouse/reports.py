@@ -83,6 +83,9 @@ class Confirmed(Protocol):
     def offset_ms(self, website: int) -> int:
         """Return what the time of a website has more than UTC."""
 
+    def is_complete(self, website: int) -> bool:
+        """Return whether ClickHouse has all that reports of a website count: no imported sums, no expired days."""
+
     async def refresh(self) -> None:
         """Have versions count the events that another process has written."""
 
@@ -124,6 +127,8 @@ class ClickHouseReports:
         self._client, self._confirmed = client, confirmed
 
     async def _begin(self, website: int, requester: Requester) -> _Read:
+        if not self._confirmed.is_complete(website):
+            raise NotWritten("imported sums and days whose events have expired")
         time = WebsiteTime(self._confirmed.offset_ms(website))
         last_id = await self._confirmed.last_id()
         settled = await settled_days(self._client, website, last_id)
@@ -280,7 +285,8 @@ class ClickHouseReports:
         return read.time.utc(first_ms) if events else None
 
     async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
-        """Return the days of imported sums in a scope: there are none yet."""
+        """Return the days of imported sums in a scope: a website that has any is refused."""
+        await self._begin(scope.website, requester)
         return None
 
     async def events(
