@@ -7,11 +7,14 @@ then reports of these days read raw events.
 
 import argparse
 import re
+import signal
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from sqlite3 import Connection
 
 from tally.accounts.audit import Entry, by_command, record
 from tally.accounts.websites import find_website
@@ -93,6 +96,13 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         type=argument(_import_number),
         help="delete the events that an import of the list has stored",
     )
+    parser.add_argument(
+        "--follow",
+        dest="is_followed",
+        action="store_true",
+        help="keep reading an access log as it is written and rotated, until SIGTERM or Ctrl-C; started again, it"
+        " continues where it stopped",
+    )
     add_setting(parser, "geoip_db")
     add_setting(parser, "min_free_disk")
 
@@ -158,6 +168,8 @@ def _import(given: argparse.Namespace, settings: Settings) -> None:
         _list(given, settings)
     elif given.undo is not None:
         _undo(given, settings)
+    elif given.is_followed:
+        _follow(given, settings)
     else:
         _import_file(given, settings)
 
@@ -173,7 +185,7 @@ def _list(given: argparse.Namespace, settings: Settings) -> None:
             )
             skipped = sum(one.skipped.values())
             figures = one.events, one.duplicates, one.rejected, skipped, days, one.format, one.file, one.sums
-            show_row(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures)
+            show_row(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures, one.crawls)
 
 
 def _date(day: int) -> str:
@@ -199,7 +211,50 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
             keep_log_short(connection, settings.min_free_disk * 1_000_000, say)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
-    say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{_and_sums(found.sums)}")
+    more = _and_sums(found.sums) + _and_crawls(found.crawls)
+    say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{more}")
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[Connection]:
+    with closing(open_database(settings.db, create=False)) as connection:
+        # The running server does the checkpoints.
+        connection.execute("pragma wal_autocheckpoint = 0")
+        yield connection
+
+
+def _follow(given: argparse.Namespace, settings: Settings) -> None:
+    from tally.transfer.follow import FORMAT, Follower  # here: other imports do not need it
+
+    if given.format != FORMAT or given.file == STANDARD or given.strict or given.is_preview:
+        given.parser.error(f"--follow needs the name of a file and --from {FORMAT}, without --strict and --dry-run")
+    # As Ctrl-C: the transaction that is open is rolled back.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        # Distinguishes a wrong name from a log that is being rotated.
+        with open_source(given.file):
+            pass
+        with database(settings, write=False) as connection:
+            site = find_website(connection, given.website)
+            detail = {"format": given.format, "file": Path(given.file).name}
+            with transaction(connection):
+                entry = Entry("import_started", site.id, site.domain, detail)
+                record(connection, by_command(site.account), entry, now_ms())
+        follower = Follower(
+            Path(given.file),
+            site.number,
+            partial(_connected, settings),
+            geoip_db=settings.geoip_db,
+            bounds=Bounds(settings.min_free_disk * 1_000_000),
+            now_ms=now_ms,
+            report=say,
+        )
+        say(f"following {given.file}")
+        follower.run()
+    except (BadFile, CountryDataError) as bad:
+        raise Failure(str(bad)) from None
+    except KeyboardInterrupt:
+        say("stopped: the same command continues")
 
 
 def _import_file(given: argparse.Namespace, settings: Settings) -> None:
@@ -258,8 +313,10 @@ def _show_preview(preview: Preview, strict: bool) -> None:
             f" {_date(min(preview.sums))} to {_date(max(preview.sums))};"
             f" {preview.known_sums:,} are of fields and days that have sums already"
         )
+    if preview.crawls:
+        say(f"counted would be {counted(preview.crawls, 'request')} of crawlers")
     # The import would fail too.
-    if preview.bad and not (events or preview.copies or preview.sums):
+    if preview.bad and not (events or preview.copies or preview.sums or preview.crawls):
         raise Failure(_NO_LINE)
     if strict and preview.bad:
         raise Failure(f"With --strict nothing would be imported: invalid lines: {preview.bad:,} of {preview.lines:,}.")
@@ -269,13 +326,17 @@ def _show_preview(preview: Preview, strict: bool) -> None:
 
 def _show_summary(summary: Summary) -> None:
     say(
-        f"imported {counted(summary.accepted, 'event')}{_and_sums(summary.sums)},"
+        f"imported {counted(summary.accepted, 'event')}{_and_sums(summary.sums)}{_and_crawls(summary.crawls)},"
         f" skipped {counted(summary.duplicates, 'duplicate')},"
         f" rejected {summary.bad:,} of {counted(summary.lines, 'line')}"
     )
-    if summary.bad and not (summary.accepted or summary.duplicates or summary.sums):
+    if summary.bad and not (summary.accepted or summary.duplicates or summary.sums or summary.crawls):
         raise Failure(_NO_LINE)
     print(summary.accepted + summary.sums)
+
+
+def _and_crawls(crawls: int) -> str:
+    return f" and {counted(crawls, 'request')} of crawlers" if crawls else ""
 
 
 def _and_sums(sums: int) -> str:

@@ -76,6 +76,7 @@ class SqliteEngine:
             database.writer,
             reader,
             self.event_writer.decider.labels,
+            self.event_writer.decider.value_limits,
             self.event_writer.decider.sessions,
             node.clock,
             keep_days=node.settings.keep_days,

@@ -49,7 +49,7 @@ from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes, without_
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
 from tally.transfer.import_writer import Check, Part, UsedValues, divided
-from tally.transfer.line_format import Line, SumLine
+from tally.transfer.line_format import AnyLine, Line
 from tally.transfer.reader_process import ReaderProcess, chunks_of
 from tally.transfer.visit_merge import Visits
 
@@ -71,20 +71,21 @@ _UNBOUNDED = Bounds()
 
 
 class Summary(NamedTuple):
-    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines.
-    Where a line has several objects, each counts as one."""
+    """The number of imported events, duplicate and invalid lines, imported sums, and all lines of a file, and of the
+    requests of crawlers that were counted. Where a line has several objects, each counts as one."""
 
     accepted: int
     duplicates: int
     bad: int
     sums: int
     lines: int
+    crawls: int = 0
 
 
 class Preview(NamedTuple):
     """What an import would store: valid events by day, how many of them were imported before, the number of further
     copies of events in the file, of invalid lines, and of all lines; then the sums by day, and how many of them belong
-    to days and fields that have sums; and whether the file was read to its end."""
+    to days and fields that have sums; whether the file was read to its end; and the new requests of crawlers."""
 
     days: Mapping[int, int]
     known: int
@@ -95,6 +96,7 @@ class Preview(NamedTuple):
     known_sums: int = 0
     records: int = 0
     is_complete: bool = True
+    crawls: int = 0
 
 
 class Progress(NamedTuple):
@@ -102,7 +104,9 @@ class Progress(NamedTuple):
 
     `lines` and `bytes` are before the current chunk, `done` counts its imported lines. `now_ms` is when the import
     began. `secret` keys the visitors of a format with addresses; it is deleted when the import is complete. `skipped`
-    counts what was skipped on purpose, by reason, and `warned` fields that were omitted or cut, by code.
+    counts what was skipped on purpose, by reason, and `warned` fields that were omitted or cut, by code. `day`, `head`
+    and `until` are of a log that is followed (tally/transfer/follow.py): the day of the import, what the file is
+    recognized by, and the end of the piece.
     """
 
     now_ms: int
@@ -117,6 +121,10 @@ class Progress(NamedTuple):
     sums: int = 0
     warned: Mapping[str, int] = MappingProxyType({})
     records: int = 0
+    crawls: int = 0
+    day: int = -1
+    head: str = ""
+    until: int = 0
 
 
 def import_events(
@@ -133,6 +141,7 @@ def import_events(
     uses_reader_process: bool = False,
     bounds: Bounds = _UNBOUNDED,
     sizes: Sizes = USUAL,
+    followed: Progress | None = None,
     report: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Summary:
@@ -142,10 +151,11 @@ def import_events(
     addresses; None is the bundled one. file: what the list of imports calls the file; its own name if empty.
     strict: nothing is imported if any line is invalid. keeps_visitors: the lines were exported from this website, and
     visitors keep their numbers. uses_reader_process: another process may read a large file. bounds: what ends the
-    import. Raises BadFile; lines that were imported before it stay.
+    import. followed: the progress with which the piece of a log that is followed is imported; without a secret a new
+    import begins there. Raises BadFile; lines that were imported before it stay.
     """
     place = connection, website, source, now_ms, format, geoip_db, uses_reader_process, bounds
-    run = _Import(*place, sizes, report, progress, file, keeps_visitors)
+    run = _Import(*place, sizes, report, progress, file, keeps_visitors, followed)
     if strict:
         checked = run.check()
         if checked.bad:
@@ -191,7 +201,7 @@ class _Found:
         self.sum_days: Counter[int] = Counter()
         self.skipped: Counter[str] = Counter()
         self.warned: Counter[str] = Counter()
-        self.known = self.known_sums = self.copies = self.lines = self.records = 0
+        self.known = self.known_sums = self.copies = self.lines = self.records = self.crawls = 0
 
 
 class _Import:
@@ -212,6 +222,7 @@ class _Import:
         progress: Callable[[int], None],
         file: str = "",
         keeps_visitors: bool = False,
+        followed: Progress | None = None,
     ) -> None:
         self._connection, self._website, self._source = connection, website, source
         self._progress, self._bad = progress, _BadLines(report)
@@ -219,7 +230,10 @@ class _Import:
         self._report, self._position = report, 0
         self._state = _ImportState(connection, website, source, format, file)
         secret = secrets.token_hex(32) if IMPORTERS[format].has_addresses else ""
-        self._at = self._state.progress or Progress(now_ms, secret=secret)
+        self._at = followed or self._state.progress or Progress(now_ms, secret=secret)
+        if followed and not followed.secret:
+            self._at = followed._replace(secret=secret)
+            self._state.begin_anew()
         domain, origins = domain_and_origins(connection, website)
         reading = Reading(
             format,
@@ -254,13 +268,13 @@ class _Import:
         if is_complete and not found.records:
             self._report(f"{self._source.name} is empty")
         counts = found.days, found.known, found.copies, self._bad.seen, max(found.lines, found.records)
-        return Preview(*counts, found.sum_days, found.known_sums, found.records, is_complete)
+        return Preview(*counts, found.sum_days, found.known_sums, found.records, is_complete, found.crawls)
 
     def _check_chunk(self, chunk: Chunk, found: "_Found") -> None:
         check = found.check
         self._require_lines(chunk)
         check.count(len(chunk.lines))
-        good: list[Line | SumLine] = []
+        good: list[AnyLine] = []
         bad = chunk.bad
         for line in chunk.lines:
             rejection = check.rejection(line)
@@ -272,9 +286,10 @@ class _Import:
                 good.append(line)
         for number, rejection in sorted(bad, key=itemgetter(0)):
             self._bad.add(number, rejection)
-        events, sums = divided(good)
+        events, sums, crawls = divided(good)
         part = Part(self._connection, self._website, self._labels, self._visits, self._used, 0)
         known, known_sums = part.known(events), part.known(sums)
+        found.crawls += len(crawls) - part.known(crawls)
         found.skipped += chunk.skipped
         found.warned += chunk.warned
         found.records += chunk.records
@@ -292,7 +307,7 @@ class _Import:
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
-        if self._state.progress:
+        if self._state.progress and not self._source.is_growing:
             self._report(f"continuing an interrupted import after {self._at.lines + self._at.done:,} lines")
         try:
             with without_cycles(), closing(self._chunks((self._at.lines, self._at.bytes))) as chunks:
@@ -307,12 +322,16 @@ class _Import:
             self._report(f"interrupted: {self._at.lines + self._at.done:,} lines are imported; {again}")
             raise
         finally:
-            self._end_reports(self._at.skipped, self._at.warned)
-        self._state.close()
-        if not self._at.records:
+            if self._source.is_growing:
+                self._bad.close()
+            else:
+                self._end_reports(self._at.skipped, self._at.warned)
+        if not self._source.is_growing:
+            self._state.close()
+        if not self._at.records and not self._source.is_growing:
             self._report(f"{self._source.name} is empty: nothing was imported")
         lines = max(self._at.lines, self._at.records)
-        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, lines)
+        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, lines, self._at.crawls)
 
     def _end_reports(self, skipped: Mapping[str, int], warned: Mapping[str, int]) -> None:
         self._bad.close()
@@ -346,7 +365,7 @@ class _Import:
         try:
             return chunks.next()
         except BadFile as failure:
-            if not self._at.accepted + self._at.duplicates + self._at.sums:
+            if not self._at.accepted + self._at.duplicates + self._at.sums + self._at.crawls:
                 raise
             again = "Lines with an id are not imported twice."
             raise BadFile(f"{failure} It was imported up to line {chunks.lines:,}. {again}") from None
@@ -380,6 +399,10 @@ class _Import:
                 before.sums + part.sums,
                 before.warned if before.done else dict(chunk.warned + Counter(before.warned)),
                 before.records + (0 if before.done else chunk.records),
+                before.crawls + part.crawls,
+                before.day,
+                before.head,
+                before.until,
             )
             self._state.save(at, part, chunk.position)
         self._labels.keep()
@@ -403,7 +426,7 @@ class _Import:
         self._progress(self._position)
         time.sleep(max(0.0, took_s / (2 if self._has_server else 10) - (time.perf_counter() - begun)))
 
-    def _load_visits(self, lines: Iterable[Line | SumLine]) -> None:
+    def _load_visits(self, lines: Iterable[AnyLine]) -> None:
         wanted: dict[int, set[int]] = {}
         for line in lines:
             if isinstance(line, Line) and line.type in TRAFFIC and line.is_named:
@@ -411,7 +434,7 @@ class _Import:
         self._visits.load(self._connection, wanted, self._state.number)
 
 
-def _days_of(lines: Iterable[Line | SumLine]) -> dict[int, set[int]]:
+def _days_of(lines: Iterable[AnyLine]) -> dict[int, set[int]]:
     """Return the days of the events among some lines, by what is packed (tally/columns/statements.py)."""
     found: dict[int, set[int]] = {}
     for line in lines:
@@ -433,9 +456,13 @@ class _ImportState:
         self.number = stored[0] if stored else 0
         self._stored: str | None = stored[1] if stored else None
         self.progress = Progress(**orjson.loads(self._stored)) if self._stored else None
-        self._ids = range(0)
+        self._ids = import_records.last_ids(connection, website, self.number)
         self._swept: str | None = None
         self.offset_ms = day_offset_ms(connection, website)
+
+    def begin_anew(self) -> None:
+        """Let the next part begin another import of the same log."""
+        self.number, self._ids = 0, range(0)
 
     def another_wrote(self) -> bool:
         """Return whether another import has written to the website. Raises BadFile if it imports the same file."""
@@ -457,8 +484,11 @@ class _ImportState:
         return before != self._swept
 
     def begin(self, progress: Progress) -> None:
-        """Insert the row of a new import, in the transaction of its first part."""
+        """Insert the row of a new import, in the transaction of its first part. Of a log that is followed, the import
+        before it is complete then."""
         if not self.number:
+            if self._source.is_growing and (before := import_records.unfinished(self._connection, *self._place)):
+                import_records.end(self._connection, self._website, before[0], import_records.COMPLETE)
             self.number = import_records.begin(self._connection, *self._place, self._file, progress.now_ms)
 
     def save(self, progress: Progress, part: Part, position: int) -> None:
@@ -474,11 +504,17 @@ class _ImportState:
             self._website,
             self.number,
             import_records.Counts(
-                progress.accepted, progress.duplicates, progress.bad, progress.sums, progress.skipped
+                progress.accepted,
+                progress.duplicates,
+                progress.bad,
+                progress.sums,
+                progress.crawls,
+                progress.skipped,
             ),
             part.days,
             (position, self._source.size),
             stored,
+            import_records.FOLLOWING if self._source.is_growing else import_records.RUNNING,
         )
         self._stored = stored
 
