@@ -107,7 +107,7 @@ class _Read:
     def __init__(
         self, client: Client, last_id: int, settled: Sequence[SettledDay], time: WebsiteTime, requester: Requester
     ) -> None:
-        self._client, self._settled, self._is_gone = client, settled, requester.is_gone
+        self._client, self._settled, self._requester = client, settled, requester
         self.last_id, self.time = last_id, time
 
     def events(self, scope: Scope) -> Events:
@@ -117,7 +117,8 @@ class _Read:
     async def rows(self, statement: Callable[[Parameters], str]) -> Rows:
         """Return the rows of a statement, which a function makes."""
         parameters = Parameters()
-        return await self._client.rows(statement(parameters), parameters.values, self._is_gone)
+        asked = statement(parameters), parameters.values
+        return await self._client.rows(*asked, self._requester.is_gone, self._requester.claim)
 
 
 class ClickHouseReports:
@@ -273,7 +274,7 @@ class ClickHouseReports:
     async def traffic(self, websites: Sequence[int], requester: Requester) -> dict[int, Traffic]:
         """Return the number of events of each website."""
         await self._confirmed.last_id()
-        rows = await self._client.rows(listing.number_of_events(websites), {}, requester.is_gone)
+        rows = await self._client.rows(listing.number_of_events(websites), {}, requester.is_gone, requester.claim)
         counted = dict(map(tuple, rows))
         return {website: Traffic(counted.get(website, 0), True) for website in websites}
 
