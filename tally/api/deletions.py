@@ -178,6 +178,8 @@ def _wanted(sent: dict[str, Any], website: Website, now_ms: int) -> _Wanted:
 async def _counted(request: web.Request, website: Website, wanted: _Wanted) -> DeletionPreview:
     """Count what would be deleted: once at a time for a website. Raises ApiError 409, 503."""
     auth, previews, number = request.app[AUTH], request.app[PREVIEWS], website.number
+    if not auth.node.engine.archive.cleans_itself:
+        raise ApiError(errors.NOT_FOUND, "The events of this server are not in its own database.")
     if number in previews.counting:
         raise ApiError(errors.DELETION_RUNNING, "Another preview of the website is being counted: wait for it.")
     previews.counting.add(number)
