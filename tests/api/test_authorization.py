@@ -202,12 +202,12 @@ TABLE = (
         {"from": "2026-11-20", "to": "2026-11-21", "filters": ["filter_pathname=/none"]},
     ),
     Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
-    Row("GET /api/account/websites/{id}/deletions", OWN_WEBSITE),
-    Row("POST /api/account/websites/{id}/deletions/preview", OWN_WEBSITE, {"from": "2026-11-01", "to": "2026-11-02"}),
-    # There is no such preview, and no such deletion.
-    Row("POST /api/account/websites/{id}/deletions", (401, 401, 401, 404, 409, 401), {"preview": "x", "events": 0}),
-    Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
     *definition_rows(),
+    Row("GET /api/account/websites/{id}/alerts", OWN_WEBSITE),
+    Row("POST /api/account/websites/{id}/alerts", (401, 401, 401, 404, 201, 401), {"kind": "drop"}),
+    Row("PATCH /api/account/websites/{id}/alerts/{alert}", OWN_WEBSITE, {"channels": None}),
+    Row("DELETE /api/account/websites/{id}/alerts/{alert}", (401, 401, 401, 404, 204, 401)),
+    Row("POST /api/account/websites/{id}/alerts/{alert}/snooze", OWN_WEBSITE, {"hours": 1}),
     Row("GET /api/account/websites/{id}/exclusions", OWN_WEBSITE),
     Row("PATCH /api/account/websites/{id}/exclusions", OWN_WEBSITE, {"countries": ["DE"]}),
     Row("POST /api/account/websites/{id}/share-links", (401, 401, 401, 404, 201, 401), {"name": "New"}),
@@ -266,7 +266,7 @@ TABLE = (
 )
 # A key needs the scopes of tests/api/test_key_scopes.py, which a key has not by default.
 NOT_BY_DEFAULT = (401, 403, 403, 401, 401, 401)
-MANAGED = ("exclusions", "share-links", "imports", "deletions", *(of.path for of in KINDS))
+MANAGED = ("alerts", "exclusions", "share-links", "imports", "deletions", *(of.path for of in KINDS))
 
 
 def management_rows() -> Iterator[Row]:
@@ -274,7 +274,7 @@ def management_rows() -> Iterator[Row]:
     for row in TABLE:
         method, _, path = row.route.partition(" /api/account/websites")
         first = path.removeprefix("/{id}").strip("/").partition("/")[0]
-        is_read = method == "GET" and first not in ("exclusions", "imports", "deletions") and path != "/{id}"
+        is_read = method == "GET" and first not in ("alerts", "exclusions", "imports", "deletions") and path != "/{id}"
         if row.route != f"{method} /api/account/websites{path}" or is_read or (first and first not in MANAGED):
             continue
         yield Row(f"{method} /api/v1/websites{path}", NOT_BY_DEFAULT, row.body, row.query)

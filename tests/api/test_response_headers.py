@@ -77,6 +77,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/(account|v1)/reports(/{report}(/preview)?)?": ACCOUNT,
     r"/api/account/passkeys(/(begin|finish|{passkey}))?|/api/account/login/passkey/(begin|finish)": ACCOUNT,
     r"/api/account/websites(/{id}(/(exclusions|share-links(/{link})?))?)?": ACCOUNT,
+    r"/api/account/websites/{id}/alerts(/{alert}(/snooze)?)?": ACCOUNT,
     r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,
     r"/api/account/websites/{id}/deletions(/(preview|{number}))?": ACCOUNT,
     r"/api/share/{token}/(badge|counter)\.svg": BADGE,
