@@ -773,13 +773,13 @@ export interface Import {
 }
 
 export interface DeletionFilters {
-  /** A date or time */
+  /** A date or time, as `from` of the read API. */
   from: string;
-  /** A date */
+  /** A date, which is included, or a time, which is not. */
   to: string;
   /** Time zone of dates; by default that of the website. */
   tz?: string | null;
-  /** As in a query */
+  /** As in a query, such as filter_pathname=/internal. */
   filters?: string[];
   /** Types of events; by default all. */
   types?: string[] | null;

@@ -93,11 +93,11 @@ def notice_rows() -> Iterator[Row]:
         Row("POST /channels/{channel}/test", (401, 401, 401, 404, 200, 401)),
         Row("POST /channels/{channel}/secret", (401, 401, 401, 404, 200, 401)),
         Row("GET /reports", OWNERS),
-        # Without a channel; and there is no such report.
+        # Without a channel.
         Row("POST /reports", (401, 401, 401, 400, 400, 401), {"period": "week", "channels": []}),
-        Row("PATCH /reports/{report}", (401, 401, 401, 404, 404, 401), {"hour": 1}),
-        Row("DELETE /reports/{report}", (401, 401, 401, 404, 404, 401)),
-        Row("GET /reports/{report}/preview", (401, 401, 401, 404, 404, 401)),
+        Row("PATCH /reports/{report}", (401, 401, 401, 404, 200, 401), {"hour": 1}),
+        Row("DELETE /reports/{report}", (401, 401, 401, 404, 204, 401)),
+        Row("GET /reports/{report}/preview", (401, 401, 401, 404, 200, 401)),
         Row("GET /notices", OWNERS),
         Row("POST /notices/{number}/send", (401, 401, 401, 404, 404, 401)),
     ):
@@ -201,11 +201,6 @@ TABLE = (
         OWN_WEBSITE,
         {"from": "2026-11-20", "to": "2026-11-21", "filters": ["filter_pathname=/none"]},
     ),
-    Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
-    Row("GET /api/account/websites/{id}/deletions", OWN_WEBSITE),
-    Row("POST /api/account/websites/{id}/deletions/preview", OWN_WEBSITE, {"from": "2026-11-01", "to": "2026-11-02"}),
-    # There is no such preview, and no such deletion.
-    Row("POST /api/account/websites/{id}/deletions", (401, 401, 401, 404, 409, 401), {"preview": "x", "events": 0}),
     Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
     *definition_rows(),
     Row("GET /api/account/websites/{id}/alerts", OWN_WEBSITE),
@@ -342,6 +337,8 @@ class Scenario:
         sent = {"email": "invited@example.com", "role": "editor"}
         feed = await self.owner("POST", "/api/account/channels", {"kind": "feed", "name": "Reader"})
         self.channel = feed.json["data"]["id"]
+        report = {"period": "month", "channels": [self.channel], "websites": [self.website]}
+        self.report = (await self.owner("POST", "/api/account/reports", report)).json["data"]["id"]
         self.invitation = (await self.owner("POST", "/api/account/invitations", sent)).json["data"]["id"]
         await app.collect(PAGE | {"website_id": self.website})
 
@@ -359,6 +356,7 @@ class Scenario:
         values |= {
             "invitation": self.invitation,
             "channel": self.channel,
+            "report": self.report,
             "definition": self.definition,
             "website": self.website,
             "script": "script.js",
@@ -499,7 +497,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
     values["passkey"] = "AA"
-    values |= {"channel": scenario.channel}
+    values |= {"channel": scenario.channel, "report": scenario.report}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}

@@ -166,6 +166,7 @@ async def owner_session(make_app: MakeApp) -> OwnerSession:
         "invitation": "2" * 16,
         "passkey": "AA",
         "channel": "3" * 16,
+        "report": "4" * 16,
         "definition": "1" * 16,
         "website": website,
         "script": "script.js",

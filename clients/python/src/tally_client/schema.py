@@ -898,13 +898,13 @@ class Import(TypedDict):
 DeletionFilters = TypedDict(
     "DeletionFilters",
     {
-        # A date or time
+        # A date or time, as `from` of the read API.
         "from": "str",
-        # A date
+        # A date, which is included, or a time, which is not.
         "to": "str",
         # Time zone of dates; by default that of the website.
         "tz": "NotRequired[str | None]",
-        # As in a query
+        # As in a query, such as filter_pathname=/internal.
         "filters": "NotRequired[list[str]]",
         # Types of events; by default all.
         "types": "NotRequired[list[str] | None]",
