@@ -97,7 +97,7 @@ async def components(
         app[PREVIEWS] = Previews(settings.backup_dir)
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
-        if node.engine.archive is not None:
+        if not node.engine.archive.cleans_itself:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
         async with _audit_tasks(node, settings):
