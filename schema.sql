@@ -290,6 +290,25 @@ create table report (
 
 create index report_of_account on report (account);
 
+-- Alerts of websites (tally/notices/alerts.py).
+create table alert (
+  id          text    not null primary key check (length(id) = 16),  -- random, hex
+  website     integer not null references website (number) on delete cascade,
+  kind        text    not null check (kind in ('spike', 'drop', 'silence', 'goal', 'new_source', 'quota')),
+  params      text    not null check (params like '{%}'),  -- of the kind
+  channels    text    check (channels like '[%]'),         -- ids; null: all channels of the account
+  created_ms  integer not null,
+  state       text    not null default 'ok' check (state in ('ok', 'firing')),
+  since_ms    integer not null,                            -- beginning of the state
+  judged_ms   integer,                                     -- end of the last hour that was looked at; null: none
+  result      text    not null default 'waiting'           -- of that hour
+    check (result in ('waiting', 'judged', 'not_judged', 'too_few_weeks', 'not_enough_traffic')),
+  fired_ms    integer,                                     -- end of the hour for which it fired last; null: never
+  snoozed_until_ms  integer                                -- null: never
+) strict, without rowid;
+
+create index alert_of_website on alert (website, created_ms);
+
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
 -- written in the transaction of its change.
 create table audit (

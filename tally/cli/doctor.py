@@ -24,6 +24,7 @@ from tally.maintenance.doctor_checks import (
     disk,
     fault,
     fine,
+    lists,
     log_size,
     permissions,
     program,
@@ -55,6 +56,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     of_sign_in = ("base_url", "base_path", "oidc_issuer", "oidc_logout")
     for name in (
         "geoip_db",
+        "lists_dir",
         "min_free_disk",
         *of_backups,
         "acme",
@@ -89,6 +91,7 @@ def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:
         agent_engine,
         zone_data,
         country_data,
+        lists,
         server,
         certificate,
         single_sign_on,

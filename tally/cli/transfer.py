@@ -34,12 +34,12 @@ from tally.events.geoip import CountryDataError
 from tally.rounding import counted
 from tally.settings import Settings, path_of
 from tally.storage import import_records
-from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.database import open_database, transaction
 from tally.storage.disk_space import disk_space
 from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS, iso
 from tally.transfer import undo
-from tally.transfer.exporter import count_events, export_events, json_lines
+from tally.transfer.exporter import count_events, json_lines, write_export
 from tally.transfer.files import STANDARD, BadFile, open_source, open_target
 from tally.transfer.formats import IMPORTERS
 from tally.transfer.importer import Bounds, Preview, Summary, import_events, preview_events
@@ -118,6 +118,8 @@ def _file_name(text: str) -> str:
 
 
 def _export(given: argparse.Namespace, settings: Settings) -> None:
+    from tally.cli.archives import archive_of, iterated
+
     say(f"database: {settings.db.resolve()}")
     # Distinguishes a path without a database from a damaged one.
     with closing(open_database(settings.db, create=False)) as connection:
@@ -125,9 +127,10 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
         entry = Entry("events_exported", website.id, website.domain, {"format": given.format})
         with transaction(connection):
             record(connection, by_command(website.account), entry, now_ms())
-    reader = connect_reader(settings.db)
+        exported = iterated(archive_of(settings, connection).rows(website.number))
+        events = count_events(connection, website.number) if sys.stderr.isatty() else 0
     try:
-        progress = Progress("events", count_events(reader, website.number) if sys.stderr.isatty() else 0)
+        progress = Progress("events", events)
         format = parquet if given.format == "parquet" else json_lines
         if given.format == "parquet" and given.file.endswith(".gz"):
             raise Failure("A Parquet file is compressed by itself: choose a name without .gz")
@@ -137,12 +140,10 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
             _require_space(given.file, settings)
 
         with open_target(given.file) as out:
-            events = export_events(reader, website.number, out, show, format)
+            events = write_export(out, format, exported, show)
         progress.end()
     except BadFile as bad:
         raise Failure(str(bad)) from None
-    finally:
-        reader.close()
     say(f"exported {counted(events, 'event')}; heatmap points are not exported")
 
 
@@ -193,6 +194,8 @@ def _date(day: int) -> str:
 
 
 def _undo(given: argparse.Namespace, settings: Settings) -> None:
+    from tally.cli.archives import archive_of, done
+
     with database(settings, write=False) as connection:
         site = find_website(connection, given.website)
         website = site.number
@@ -203,11 +206,10 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
                 record(connection, by_command(site.account), entry, now_ms())
         except undo.CannotUndo as failure:
             raise Failure(str(failure)) from None
-        has_more = True
+        archive, has_more = archive_of(settings, connection), True
         while has_more:
             begun = time.perf_counter()
-            with transaction(connection):
-                has_more = undo.step(connection, website, given.undo)
+            has_more = done(archive.undo(website, given.undo))
             keep_log_short(connection, settings.min_free_disk * 1_000_000, say)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)

@@ -11,7 +11,7 @@ All functions run within a transaction, or on a snapshot, of the caller.
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -67,6 +67,7 @@ class ImportRecord(NamedTuple):
 
 
 _COLUMNS = ", ".join(ImportRecord._fields)
+_WIDER = "first_day = coalesce(min(first_day, ?), first_day, ?), last_day = coalesce(max(last_day, ?), last_day, ?)"
 
 
 def records(connection: sqlite3.Connection, website: int) -> list[ImportRecord]:
@@ -131,13 +132,25 @@ def save(
     first_day, last_day = days or (None, None)
     connection.execute(
         "/* import_records.save */ update import set state = ?, changed_ms = ?, events = ?, duplicates = ?,"
-        " rejected = ?, sums = ?, crawls = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"
-        " last_day = coalesce(max(last_day, ?), last_day, ?), position = ?, size = ?, progress = ?"
+        f" rejected = ?, sums = ?, crawls = ?, skipped = ?, {_WIDER}, position = ?, size = ?, progress = ?"
         " where website = ? and number = ?",
         (
             *(state, time.time_ns() // 1_000_000, *counts[:5], orjson.dumps(dict(counts.skipped)).decode()),
             *(first_day, first_day, last_day, last_day, *place, progress, website, number),
         ),
+    )
+
+
+def count(
+    connection: sqlite3.Connection, website: int, number: int, added: Sequence[int], days: tuple[int, int] | None
+) -> None:
+    """Add stored events, sums and requests of crawlers to an import. `days`: the first and last of them."""
+    first_day, last_day = days or (None, None)
+    connection.execute(
+        "/* import_records.count */ update import set events = events + ?, sums = sums + ?, crawls = crawls + ?,"
+        f" {_WIDER}"
+        " where website = ? and number = ?",
+        (*added, first_day, first_day, last_day, last_day, website, number),
     )
 
 

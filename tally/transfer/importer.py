@@ -37,8 +37,8 @@ import orjson
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import day_offset_ms, domain_and_origins, website_exists
 from tally.columns import deleted_rows
-from tally.columns.statements import source_of
-from tally.events.validation import TRAFFIC, Rejection
+from tally.engine.archive import AnyLine
+from tally.events.validation import Rejection
 from tally.storage import import_records
 from tally.storage.database import transaction
 from tally.storage.disk_space import TOO_LITTLE_SPACE
@@ -48,8 +48,7 @@ from tally.timestamps import DAY_MS
 from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes, without_cycles
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
-from tally.transfer.import_writer import Check, Part, UsedValues, divided
-from tally.transfer.line_format import AnyLine, Line
+from tally.transfer.import_writer import Check, Part, UsedValues, days_of, divided, visitors_of
 from tally.transfer.reader_process import ReaderProcess, chunks_of
 from tally.transfer.visit_merge import Visits
 
@@ -345,7 +344,7 @@ class _Import:
             self._require_lines(chunk)
             for number, rejection in () if self._at.done else chunk.bad:
                 self._bad.add(number, rejection)
-            for source, days in _days_of(chunk.lines[self._at.done :]).items():
+            for source, days in days_of(chunk.lines[self._at.done :]).items():
                 for day in sorted(days):
                     self._require_space()
                     if deleted_rows.parts_without_rows(self._connection, self._website, day, day, [source]):
@@ -380,7 +379,7 @@ class _Import:
             if self._state.labels_were_swept():
                 self._labels = Labels()
             # Again: they may have been deleted since the chunk was read, and its visits were loaded without them.
-            sources = _days_of(lines).items()
+            sources = days_of(lines).items()
             reopened = [deleted_rows.reopen(self._connection, self._website, days, [one]) for one, days in sources]
             if any([*reopened, self._state.another_wrote()]):
                 self._load_visits(chunk.lines[before.done :])
@@ -427,20 +426,7 @@ class _Import:
         time.sleep(max(0.0, took_s / (2 if self._has_server else 10) - (time.perf_counter() - begun)))
 
     def _load_visits(self, lines: Iterable[AnyLine]) -> None:
-        wanted: dict[int, set[int]] = {}
-        for line in lines:
-            if isinstance(line, Line) and line.type in TRAFFIC and line.is_named:
-                wanted.setdefault(line.ts_ms // DAY_MS, set()).add(line.visitor)
-        self._visits.load(self._connection, wanted, self._state.number)
-
-
-def _days_of(lines: Iterable[AnyLine]) -> dict[int, set[int]]:
-    """Return the days of the events among some lines, by what is packed (tally/columns/statements.py)."""
-    found: dict[int, set[int]] = {}
-    for line in lines:
-        if isinstance(line, Line):
-            found.setdefault(source_of(line.type), set()).add(line.ts_ms // DAY_MS)
-    return found
+        self._visits.load(self._connection, visitors_of(lines), self._state.number)
 
 
 class _ImportState:

@@ -101,3 +101,5 @@ async def test_a_notice_about_a_website_is_deleted_with_it(owner: Owner) -> None
         assert await sender.add(new) == 1
     await owner.app.admin(lambda connection: delete_website(connection, 1, owner.app.clock.wall_ms()))
     assert owner.app.sql("select website from notice order by number") == [(None,), (2,)]
+    late = New(1, "test", "late", lambda language: Content("a", "b"), 1 << 60, website=1)
+    assert await sender.add(late) == 0

@@ -196,11 +196,12 @@ MANAGE_CODES = {
     "403": {"plan_has_no_keys", "missing_scope"},
     "404": {
         *("unknown_website", "unknown_definition", "unknown_share_link", "unknown_import"),
-        *("unknown_channel", "unknown_report", "unknown_notice", "unknown_deletion"),
+        *("unknown_alert", "unknown_channel", "unknown_report", "unknown_notice", "unknown_deletion"),
     },
     "409": {
         *("website_exists", "too_many_websites", "too_many_definitions", "too_many_share_links"),
-        *("too_many_channels", "too_many_reports", "no_secret", "preview_outdated", "deletion_running"),
+        *("too_many_alerts", "too_many_channels", "too_many_reports"),
+        *("no_secret", "preview_outdated", "deletion_running"),
     },
     "413": {"body_too_large"},
     "415": {"unsupported_media_type", "unsupported_encoding"},

@@ -39,7 +39,9 @@ from tests.support.app import NOON_MS, OWNER, App, ManualClock
 from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.process import Command, Serve, until
 
-GO_WITH_THE_WEBSITE = {"allowed_origin", "definition", "exclusion", "membership_website", "notice", "share_link"}
+GO_WITH_THE_WEBSITE = {
+    *("alert", "allowed_origin", "definition", "exclusion", "membership_website", "notice", "share_link")
+}
 LATER_MS = NOON_MS + LATE_MS
 
 
@@ -176,6 +178,10 @@ def db(tmp_path: Path) -> Path:
         connection.execute(
             "insert into definition values (1, '0123456789abcdef', 'goal', 0, '{\"name\": \"canary-goal\"}'),"
             " (2, '0123456789abcdef', 'goal', 0, '{}')"
+        )
+        connection.execute(
+            "insert into alert (website, id, kind, params, created_ms, since_ms)"
+            " values (1, '0123456789abcdef', 'goal', '{\"goal\": \"canary-goal\"}', 0, 0)"
         )
         connection.execute(
             "insert into share_link (website, id, name, token, created_ms)"
