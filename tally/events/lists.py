@@ -1,7 +1,8 @@
 """The lists of crawlers and of referrer spam that are in use: those that come with the code, or newer files.
 
 Files of the directory of --lists-dir have the same names and format, as scripts/refresh_lists.py writes them, and a
-date. Of each list the newer file is used. A file is checked as a whole before it is used; a bad line is named by its number.
+date. Of each list the newer file is used. A file is checked as a whole before it is used; a bad line is named by its
+number.
 """
 
 import json

@@ -174,6 +174,7 @@ def test_every_change_is_in_the_table() -> None:
             "{passkey}": "AA",
             "{channel}": "y",
             "{report}": "y",
+            "{alert}": "y",
         }
         for name, value in values.items():
             path = path.replace(name, value)
