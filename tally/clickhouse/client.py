@@ -9,6 +9,7 @@ Texts travel as parameters of statements in the request's form, never inside a s
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from io import BytesIO
 from typing import Any
 
 import aiohttp
@@ -78,7 +79,8 @@ class Client:
         body = b"\n".join(map(orjson.dumps, rows))
         if body:
             query = {"database": self._database, "query": f"insert into {table} format JSONEachRow"}
-            await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, body)
+            # As a file: aiohttp warns of large bodies in one piece.
+            await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, BytesIO(body))
 
     async def rows(
         self,
@@ -132,7 +134,7 @@ class Client:
             with contextlib.suppress(asyncio.CancelledError, Refused, NoAnswer):
                 await running
 
-    async def _send(self, query: Mapping[str, str], body: bytes | aiohttp.FormData) -> bytes:
+    async def _send(self, query: Mapping[str, str], body: bytes | BytesIO | aiohttp.FormData) -> bytes:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._query_s + 5))
         try:
