@@ -86,7 +86,7 @@ READ = {"/api/v1/websites", *(endpoint.template for endpoint in ENDPOINTS)}
 
 def page_of(method: str, path: str) -> str:
     """Return the page that documents a route."""
-    if path.startswith(("/api/v1/channels", "/api/v1/notices")):
+    if path.startswith(("/api/v1/channels", "/api/v1/notices", "/api/v1/reports")):
         return "reference/management-api.md"
     if path.startswith("/api/v1/websites") and (method != "GET" or path not in READ):
         return "reference/management-api.md"
