@@ -135,7 +135,7 @@ GROWING = {
     "field_value": r"PRIMARY KEY \(website=\? AND field=\?",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
     "notice": r"INTEGER PRIMARY KEY \(rowid[=<]\?|(?:COVERING )?INDEX notice_of_channel \(channel=\?"
-    r"|(?:COVERING )?INDEX notice_due"
+    r"|(?:COVERING )?INDEX notice_due|COVERING INDEX notice_of_website \(website=\?\)"
     r"|INDEX notice_of_account \(account=\?\)|(?:COVERING )?INDEX sqlite_autoindex_notice_1 \(key=\?\)",
     "account_usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
