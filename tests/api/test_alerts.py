@@ -45,7 +45,8 @@ class Watched:
         # As the task of each minute does.
         uptime_until = self.app.sql("select value from meta where name = 'heartbeat'")
         if uptime_until:
-            await self.app.admin(lambda connection: _ran_until(connection, ms))
+            with closing(sqlite3.connect(self.app.db)) as connection, connection:
+                _ran_until(connection, ms)
         self.app.application[JUDGE].changed()
         await self.app.application[JUDGE].judge()
 
