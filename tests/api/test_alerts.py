@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,8 @@ class Watched:
         # As the task of each minute does.
         uptime_until = self.app.sql("select value from meta where name = 'heartbeat'")
         if uptime_until:
-            await self.app.admin(lambda connection: _ran_until(connection, ms))
+            with closing(sqlite3.connect(self.app.db)) as connection, connection:
+                _ran_until(connection, ms)
         self.app.application[JUDGE].changed()
         await self.app.application[JUDGE].judge()
 
@@ -171,15 +174,14 @@ async def test_a_restart_and_another_judgement_repeat_nothing(watched: Watched) 
 async def test_the_state_and_the_notice_are_stored_together(watched: Watched) -> None:
     """Nothing of the transaction is left where it fails in between, and the next attempt stores all of it."""
     await watched.add("spike")
-    await watched.app.admin(
-        lambda connection: connection.execute(
-            "create trigger fails before insert on notice begin select raise(abort, 'fails'); end"
-        )
-    )
+    trigger = "create trigger fails before insert on notice begin select raise(abort, 'fails'); end"
+    with closing(sqlite3.connect(watched.app.db)) as connection:
+        connection.execute(trigger)
     await watched.judge_after(1, 40)
     alert = await watched.alert()
     assert (alert["state"], alert["judged_at"], watched.notices()) == ("ok", None, [])
-    await watched.app.admin(lambda connection: connection.execute("drop trigger fails"))
+    with closing(sqlite3.connect(watched.app.db)) as connection:
+        connection.execute("drop trigger fails")
     while not watched.app.database.health.is_writable:
         await asyncio.sleep(0.05)
     watched.app.application[JUDGE]._slot = -1
