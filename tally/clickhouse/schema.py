@@ -36,6 +36,8 @@ _TABLES = {
         "intDiv(day, 32)",
         "website, pathname, day, width, kind, y, x",
     ),
+    # The batches of a server's outbox that are stored completely: the last of each shipment.
+    "shipped": ("series String, number UInt64", "tuple()", "series, number"),
 }
 _DURABLE = {
     # An insert is on the disk before it is answered.
