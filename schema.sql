@@ -239,7 +239,8 @@ create table channel (
   failing_since_ms  integer,                               -- null: the last attempt succeeded
   failures    integer not null default 0,                  -- notices that failed in a row
   last_error  text,
-  paused_ms   integer                                      -- null: notices are sent
+  paused_ms   integer,                                     -- null: notices are sent
+  language    text    not null check (language in ('en', 'de', 'fr', 'es'))
 ) strict, without rowid;
 
 create index channel_of_account on channel (account);
@@ -386,6 +387,24 @@ create table import_visit (
   channel            integer not null,
   acquired_after_ms  integer not null check (acquired_after_ms between 0 and duration_ms),
   primary key (website, day, visitor, import, visit)
+) strict, without rowid;
+
+-- Deletions of events by filter, one row each (tally/storage/deletion_records.py). Times are in website time.
+create table deletion (
+  website   integer not null,
+  number    integer not null check (number > 0),  -- counts the deletions of the website
+  state     text    not null check (state in ('running', 'done', 'stopped')),
+  begun_ms  integer not null,                     -- in UTC, as ended_ms
+  ended_ms  integer,
+  events    integer not null,                     -- that were to be deleted
+  deleted   integer not null,
+  from_ms   integer not null,                     -- events in [from_ms, to_ms)
+  to_ms     integer not null,
+  filters   text    not null check (filters like '[%]'),  -- field, operator and values of each
+  last_id   integer not null,                     -- events with greater ids stay
+  days      text    not null check (days like '[%]'),     -- with such events, by source; empty when it has ended
+  progress  text,                                 -- JSON; null when it has ended
+  primary key (website, number)
 ) strict, without rowid;
 
 -- Imported sums (tally/rollups/imported_sums.py): figures of a day by value of a field, as another system exports them. A

@@ -102,6 +102,11 @@ UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have be
 BAD_AUTHORIZATION = Kind(400, "bad_authorization", "The program asks for something that this server does not grant.")
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
+PREVIEW_OUTDATED = Kind(409, "preview_outdated", "The preview is outdated: preview the deletion again.")
+DELETION_RUNNING = Kind(
+    409, "deletion_running", "Events of the website are being deleted: wait, or stop that deletion."
+)
+UNKNOWN_DELETION = Kind(404, "unknown_deletion", "The website has no deletion of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
 TOO_MANY_KEYS = Kind(409, "too_many_keys", "The account has as many API keys as it may have: revoke one first.")
 TOO_MANY_SHARE_LINKS = Kind(

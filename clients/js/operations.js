@@ -31,6 +31,7 @@ export const OPERATIONS = {
 /** Method, path, and which body is sent: `json`, `bytes`, `empty` (an object without fields), or none. */
 export const MANAGEMENT = {
   addWebsite: ["POST", "/api/v1/websites", "json"],
+  sendEvents: ["POST", "/api/v1/websites/{id}/events", "json"],
   createAnnotation: ["POST", "/api/v1/websites/{id}/annotations", "json"],
   createSegment: ["POST", "/api/v1/websites/{id}/segments", "json"],
   createGoal: ["POST", "/api/v1/websites/{id}/goals", "json"],
@@ -61,6 +62,10 @@ export const MANAGEMENT = {
   sendCrawls: ["POST", "/api/v1/websites/{id}/crawls", "json"],
   getExclusions: ["GET", "/api/v1/websites/{id}/exclusions", ""],
   updateExclusions: ["PATCH", "/api/v1/websites/{id}/exclusions", "json"],
+  listDeletions: ["GET", "/api/v1/websites/{id}/deletions", ""],
+  createDeletion: ["POST", "/api/v1/websites/{id}/deletions", "json"],
+  previewDeletion: ["POST", "/api/v1/websites/{id}/deletions/preview", "json"],
+  stopDeletion: ["DELETE", "/api/v1/websites/{id}/deletions/{number}", ""],
   getImports: ["GET", "/api/v1/websites/{id}/imports", ""],
   runImport: ["POST", "/api/v1/websites/{id}/imports", "empty"],
   beginUpload: ["POST", "/api/v1/websites/{id}/imports/upload", "json"],

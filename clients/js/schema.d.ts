@@ -457,6 +457,9 @@ export interface Quiet {
 
 export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed";
 
+/** The language of the notices of a channel. */
+export type NoticeLanguage = "en" | "de" | "fr" | "es";
+
 /** A new channel; which fields it takes depends on its kind. */
 export interface NewChannel {
   kind: ChannelKind;
@@ -468,6 +471,7 @@ export interface NewChannel {
   /** An access token of ntfy. */
   token?: string;
   quiet?: Quiet | null;
+  language?: NoticeLanguage;
 }
 
 /** Fields to change. */
@@ -477,6 +481,7 @@ export interface ChannelChanges {
   topic?: string;
   token?: string;
   quiet?: Quiet | null;
+  language?: NoticeLanguage;
   /** true pauses the channel, false resumes it. */
   paused?: boolean;
 }
@@ -491,6 +496,7 @@ export interface Channel {
   created_at: string;
   failing_since: string | null;
   last_error: string | null;
+  language: NoticeLanguage;
   /** Shown to owners on the pages alone. */
   host: string | null;
   /** The signing key of a webhook, in the answer that creates it alone. */
@@ -617,6 +623,62 @@ export interface Import {
   last_day: string | null;
 }
 
+export interface DeletionFilters {
+  /** A date or time */
+  from: string;
+  /** A date */
+  to: string;
+  /** Time zone of dates; by default that of the website. */
+  tz?: string | null;
+  /** As in a query */
+  filters?: string[];
+  /** Types of events; by default all. */
+  types?: string[] | null;
+}
+
+export interface DeletionPreview {
+  /** Names the preview where it is used to delete. */
+  id: string;
+  from: string;
+  to: string;
+  filters: string[];
+  events: number;
+  visits_changed: number;
+  visits_gone: number;
+  days: number;
+  imported_sums_days: number;
+  /** Up to 10 of the most frequent values of each field with a filter. */
+  samples: Record<string, string[]>;
+  not_covered: ("sources" | "heatmaps" | "imported_sums" | "expired_days" | "other_values")[];
+  /** Files of backups on the server, newest first, which still have the events. */
+  backups: string[];
+}
+
+export interface DeletionPreviewAnswer {
+  data: DeletionPreview;
+}
+
+export interface NewDeletion {
+  preview: string;
+  events: number;
+}
+
+export interface Deletion {
+  number: number;
+  state: "running" | "done" | "stopped";
+  begun_at: string;
+  ended_at: string | null;
+  from: string;
+  to: string;
+  filters: string[];
+  events: number;
+  deleted: number;
+}
+
+export interface DeletionsAnswer {
+  data: Deletion[];
+}
+
 export interface Imports {
   imports: Import[];
   upload: Upload | null;
@@ -651,6 +713,9 @@ export type ErrorCode =
   | "unknown_website"
   | "unknown_definition"
   | "unknown_import"
+  | "unknown_deletion"
+  | "preview_outdated"
+  | "deletion_running"
   | "unknown_channel"
   | "unknown_notice"
   | "channel_refused"
@@ -1648,6 +1713,11 @@ export interface RealtimeMeta {
   time: string;
 }
 
+export interface BulkEvents {
+  context?: Context;
+  events: Event[];
+}
+
 export interface CrawlReports {
   crawls: {
     user_agent: string;
@@ -2389,6 +2459,8 @@ export type CsvOperation =
 export interface ManageOperations {
   /** Add a website. A domain that the account has already is 409 `website_exists` with its `website_id`, unless `again` is true. `meta.notes` says how the domain was changed. A key that is limited to websites cannot add one. */
   addWebsite(body: NewWebsite): Promise<ManagedWebsiteAnswer>;
+  /** Send many events. Up to 500 events of the last 72 hours in one request, as a server has them: `timestamp` or `age_ms` says when. The fields and the checks are those of `/api/collect`, with these differences: `session_id` is required where an event has a visitor (all types but `vitals`, `heatmap` and `leave`), an unknown field rejects its event, `website_id` is that of the path or absent, and an event has no country. The address and the User-Agent of the request are not used. Events with an `event_id` can be sent again without being counted twice. At most 262,144 bytes. Needs the scope `import`. */
+  sendEvents(websiteId: string, body: BulkEvents): Promise<CollectAnswer>;
   /** Save an annotation.  */
   createAnnotation(websiteId: string, body: NewAnnotation): Promise<AnnotationSaved>;
   /** Save a segment.  */
@@ -2449,6 +2521,14 @@ export interface ManageOperations {
   getExclusions(websiteId: string): Promise<ExclusionsAnswer>;
   /** Change what is not counted. Replaces the lists that are sent, for events that arrive afterwards. */
   updateExclusions(websiteId: string, body: ExclusionChanges): Promise<ExclusionsAnswer>;
+  /** Deletions of events. The deletions of the website, newest first, with their state and progress. */
+  listDeletions(websiteId: string): Promise<DeletionsAnswer>;
+  /** Delete the events of a preview. Begins in the background, where the number of events of the preview still holds. What is deleted cannot be restored. */
+  createDeletion(websiteId: string, body: NewDeletion): Promise<DeletionsAnswer>;
+  /** Preview a deletion of events. Counts the events that match all filters. The newest preview of a website can be used to delete. */
+  previewDeletion(websiteId: string, body: DeletionFilters): Promise<DeletionPreviewAnswer>;
+  /** Stop a deletion. What is deleted stays deleted. A deletion that has ended stays as it is. */
+  stopDeletion(websiteId: string, number: number): Promise<DeletionsAnswer>;
   /** Imports and the upload. The imports, newest first, the upload, the formats, and how large a file and a piece may be. */
   getImports(websiteId: string): Promise<ImportsAnswer>;
   /** Import the checked upload. Begins or continues the import, in the background. */

@@ -76,6 +76,8 @@ const ACTIONS = {
   funnel_deleted: t("did_delete_funnel"),
   import_started: t("did_start_import"),
   import_undone: t("did_undo_import"),
+  events_deleted: t("did_delete_events"),
+  deletion_stopped: t("did_stop_deletion"),
   retention_changed: t("did_change_retention"),
   events_exported: t("did_export_events"),
   key_expired: t("did_expire_key"),

@@ -6,6 +6,7 @@ import { fill, h, icon } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
 import { dateTime, displayZone } from "../shared/formats.js";
+import { language } from "../shared/language.js";
 import { texts } from "../shared/messages.js";
 import { publicUrl } from "../shared/paths.js";
 import { allZones, currentName, zoneLabel } from "../shared/time_zones.js";
@@ -233,7 +234,8 @@ function addDialog(section) {
     busy: t("adding_channel"),
     submit: async (values) => {
       const own = KINDS[values.kind].slice(1).map((name) => [name, values[name].trim() || null]);
-      const sent = { kind: values.kind, name: values.name.trim(), quiet: quiet.value(), ...Object.fromEntries(own) };
+      const name = values.name.trim();
+      const sent = { kind: values.kind, name, language, quiet: quiet.value(), ...Object.fromEntries(own) };
       const answer = await send("POST", "/api/account/channels", sent);
       if (!answer.ok) return answer;
       dialog.close();

@@ -5,6 +5,7 @@ import { isAdmin } from "../shared/roles.js";
 
 const t = await texts("account");
 const shared = await texts("shared");
+const deletions = await texts("deletions");
 
 /**
  * By the last part of the address: the title, and what is set there, by which the search finds it.
@@ -17,7 +18,7 @@ export const SETTINGS = {
   goals: [shared("goals"), ""],
   sharing: [t("sharing"), t("share_links")],
   exclusions: [t("exclusions"), ""],
-  data: [t("data"), t("imports")],
+  data: [t("data"), [t("imports"), deletions("title")].join(", ")],
   danger: [t("danger"), t("delete_website")],
 };
 

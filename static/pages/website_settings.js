@@ -4,6 +4,7 @@
 import { sectionCard } from "../account/card.js";
 import { deletionCard } from "../account/deletion_card.js";
 import { domainNotes } from "../account/domain_notes.js";
+import { eventDeletionCard } from "../account/event_deletion_card.js";
 import { exclusionsCard } from "../account/exclusions_card.js";
 import { generalCard } from "../account/general_card.js";
 import { importsCard } from "../account/imports_card.js";
@@ -31,7 +32,7 @@ const CARDS = {
     sectionCard(t("share_links"), shareLinks({ website, changed: () => context.refresh() })),
   ],
   exclusions: ({ website }) => [exclusionsCard(website)],
-  data: ({ website }) => [importsCard(website)],
+  data: ({ website }) => [importsCard(website), eventDeletionCard(website)],
   danger: (settings) => [deletionCard(settings)],
 };
 

@@ -8,6 +8,7 @@ import { PROPERTY_FILTERS, filterParameter, filterText, readFilter, valuesByKey 
 import { filtersField } from "./filters_field.js";
 import { field, form } from "./forms.js";
 import { texts } from "./messages.js";
+import { writeView } from "./view_state.js";
 
 const t = await texts("dialogs");
 const shared = await texts("shared");
@@ -123,7 +124,15 @@ export async function openSegments(board) {
       { class: "segment-new for-editors", "aria-label": t("new_segment") },
       h("h3", null, t("new_segment")),
       made.element,
+      own.length ? h("p", { class: "small-text for-admins" }, deletionLink()) : null,
     );
+  }
+
+  /** Returns the link to the settings where the events of the view are deleted. */
+  function deletionLink() {
+    const query = writeView(board.view());
+    const href = `/websites/${board.website.id}/settings/data?${query}`;
+    return h("a", { href, onclick: () => dialog.close() }, t("delete_these_events"));
   }
 
   /**

@@ -753,6 +753,17 @@ interface ImportsCard {
   figure?: HTMLElement;
 }
 
+/** The card that deletes events of a website: what it shows. */
+interface EventDeletionCard {
+  path: string;
+  website: Website;
+  choice: HTMLElement;
+  preview: HTMLElement;
+  list: HTMLElement;
+  element?: HTMLElement;
+  timer?: ReturnType<typeof setTimeout>;
+}
+
 /** A saved funnel; steps as in the address. */
 interface SavedFunnel {
   id: string;

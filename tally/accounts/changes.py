@@ -166,7 +166,7 @@ def change_website(
 
     Raises DomainTaken where the domain is new and another website of the account has it, unless `again`.
     """
-    _check_exists(connection, website.number)
+    check_exists(connection, website.number)
     if domain != website.domain and not again:
         check_domain_unused(connection, website.account, domain)
     update_website(connection, website.number, name, domain, origins)
@@ -177,7 +177,7 @@ def change_exclusions(
     connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]], switches: Mapping[str, bool]
 ) -> None:
     """Change a website's exclusions, as `websites.set_exclusions`. Raises WebsiteDeleted."""
-    _check_exists(connection, number)
+    check_exists(connection, number)
     set_exclusions(connection, number, lists, switches)
 
 
@@ -185,11 +185,12 @@ def add_share_link(
     connection: sqlite3.Connection, number: int, id: str, token: str, changed: Mapping[str, Any], now_ms: int
 ) -> None:
     """Add a share link with the name and the options of `changed`. Raises WebsiteDeleted, AccountFull."""
-    _check_exists(connection, number)
+    check_exists(connection, number)
     create_share_link(connection, number, id, token, now_ms)
     change_share_link(connection, number, id, changed)
 
 
-def _check_exists(connection: sqlite3.Connection, number: int) -> None:
+def check_exists(connection: sqlite3.Connection, number: int) -> None:
+    """Raise WebsiteDeleted where there is no website of that number any more."""
     if not website_exists(connection, number):
         raise WebsiteDeleted("The website has been deleted.")

@@ -26,6 +26,7 @@ from tally.notices import channels, outbox
 from tally.notices.channels import FIELDS, BadChannel, Channel, ChannelRefused, Kind, Quiet
 from tally.notices.outbox import STATES, Notice, State
 from tally.notices.sender import Sender
+from tally.notices.texts import Language, check_language
 from tally.rate_limit import Buckets
 from tally.timestamps import iso
 
@@ -33,7 +34,7 @@ NOTICES = web.AppKey("notices", Sender)
 TESTS = web.AppKey("channel_tests", Buckets)
 """Tests of channels by account."""
 TESTS_PER_MINUTE = 10
-_OPTIONS = ("name", "url", "topic", "token", "quiet")
+_OPTIONS = ("name", "url", "topic", "token", "quiet", "language")
 _MAX_NOTICES, _MAX_DIGITS = 100, 15
 
 
@@ -64,6 +65,7 @@ def _shown(auth: Auth, session: Session, channel: Channel) -> dict[str, Any]:
             "created_at": iso(channel.created_ms),
             "failing_since": None if channel.failing_since_ms is None else iso(channel.failing_since_ms),
             "last_error": channel.last_error,
+            "language": channel.language,
             # A key may do what an admin may.
             "host": channel.host if may(member, "own") else None,
         }
@@ -79,7 +81,7 @@ async def add(request: web.Request) -> web.Response:
     name, config, quiet = _fields(sender, kind, sent, None)
     secret = channels.new_secret(kind)
     row = (channels.new_id(), owner.number, kind, name, config, quiet, secret, None, None, auth.clock.wall_ms())
-    new = Channel._make((*row, None, 0, None, None))
+    new = Channel._make((*row, None, 0, None, None, _language(sent, "en")))
     entry = Entry("channel_added", target=name, detail={"kind": kind})
     try:
         await auth.change(session, owner.number, entry, channels.add_channel, new)
@@ -94,6 +96,14 @@ def _kind(sent: dict[str, Any]) -> Kind:
         if sent.get("kind") == kind:
             return kind
     raise invalid("kind", f"kind must be one of {', '.join(FIELDS)}.")
+
+
+def _language(sent: dict[str, Any], before: Language) -> Language:
+    """Return the language of a channel; that of before where none is sent. Raises ApiError 400."""
+    try:
+        return check_language(sent["language"]) if "language" in sent else before
+    except ValueError as bad:
+        raise invalid("language", str(bad)) from None
 
 
 def _fields(
@@ -141,11 +151,12 @@ async def _in_path(request: web.Request, session: Session) -> Channel:
 
 
 async def change(request: web.Request) -> web.Response:
-    """PATCH /api/account/channels/{channel}: set name, fields or quiet hours; `paused` pauses and resumes."""
+    """PATCH /api/account/channels/{channel}: set name, fields, language or quiet hours; `paused` pauses and resumes."""
     auth, sender = request.app[AUTH], request.app[NOTICES]
     session, sent = await auth.session_and_body(request, (*_OPTIONS, "paused"))
     channel = await _in_path(request, session)
     name, config, quiet = _fields(sender, channel.kind, sent, channel)
+    language = _language(sent, channel.language)
     now_ms = auth.clock.monotonic_wall_ms()
     paused_ms = channel.paused_ms
     if "paused" in sent:
@@ -154,7 +165,7 @@ async def change(request: web.Request) -> web.Response:
     entry = Entry("channel_changed", target=name, detail={"kind": channel.kind, "changed": changed})
     step = channels.change_channel
     if not await auth.change(
-        session, channel.account, if_done(entry), step, channel.id, name, config, quiet, paused_ms
+        session, channel.account, if_done(entry), step, channel.id, name, config, quiet, paused_ms, language
     ):
         raise ApiError(errors.UNKNOWN_CHANNEL)
     await sender.refresh()

@@ -4,7 +4,6 @@ An upload (tally/api/uploads.py) is begun with a name, a format and a size; its 
 when it is complete, and imported with POST. All of it is for the owner's session, with the rules of tally/api/auth.py.
 """
 
-import asyncio
 from functools import partial
 from typing import Any
 
@@ -17,8 +16,7 @@ from tally.api.auth import AUTH, invalid, text
 from tally.api.uploads import MAX_PIECE_BYTES, Upload, Uploads
 from tally.errors import ApiError
 from tally.events.website import Website
-from tally.http.body import BODY_S
-from tally.http.middleware import BODY_ERRORS
+from tally.http.body import read_large_body
 from tally.http.responses import json_response
 from tally.storage import import_records
 from tally.storage.import_records import UNDOING, ImportRecord
@@ -56,22 +54,8 @@ async def add_piece(request: web.Request) -> web.Response:
     sent = request.query.get("offset", "")
     if not sent.isascii() or not sent.isdecimal() or len(sent) > 15:
         raise invalid("offset", f"offset must be a number of bytes (got {sent[:20]!r}).")
-    request.app[UPLOADS].add(upload, int(sent), await _piece(request))
+    request.app[UPLOADS].add(upload, int(sent), await read_large_body(request, MAX_PIECE_BYTES))
     return json_response({"data": {"upload": upload.shown()}})
-
-
-async def _piece(request: web.Request) -> bytes:
-    """Return the body: at most MAX_PIECE_BYTES. Raises ApiError 400, 413."""
-    piece = bytearray()
-    try:
-        async with asyncio.timeout(4 * BODY_S):
-            async for part in request.content.iter_any():
-                piece += part
-                if len(piece) > MAX_PIECE_BYTES:
-                    raise ApiError(errors.BODY_TOO_LARGE, f"A piece has at most {MAX_PIECE_BYTES:,} bytes.")
-    except (*BODY_ERRORS, TimeoutError):
-        raise invalid("body", "The piece is incomplete: send it again.") from None
-    return bytes(piece)
 
 
 async def remove_upload(request: web.Request) -> web.Response:

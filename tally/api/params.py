@@ -169,7 +169,12 @@ def _refuse_unknown(declared: type[Any], query: MultiMapping[str], more: Sequenc
 
 def time_range() -> Any:
     """Declare from, to, period and tz as a Range of instants."""
-    return parameter(lambda sent: _range(sent, parse_range), *RANGE_NAMES)
+    return parameter(range_of, *RANGE_NAMES)
+
+
+def range_of(sent: Sent) -> Range:
+    """Return the range that a request names by from, to, period and tz. Raises ApiError 400."""
+    return _range(sent, parse_range)
 
 
 def day_range() -> Any:
@@ -238,7 +243,7 @@ def _comparison(sent: Sent, whole: bool, default: str) -> Comparison | None:
         raise invalid("match_weekday", "match_weekday needs compare=previous or compare=year.")
     if not kind:
         return None
-    span = _range(sent, parse_range)
+    span = range_of(sent)
     if kind == "custom":
         try:
             with_ = parse_range(*ends, span.tz.key, sent.now_ms + 1)

@@ -27,6 +27,7 @@ from tally.columns.statements import LAYOUT, TABLES, TRAFFIC
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import check_interrupt
+from tally.storage.deletion_records import IS_RUNNING
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ _CAN_DELETE = (
     f" and block = day and state = 2 and raw_rows = {PRESENT} and layout = {LAYOUT} and own.events <= {MAX_EVENTS}"
     " and own.data_length is not null"
     " and not exists (select 1 from import where import.website = own.website and import.state = 'undoing')"
+    f" and not {IS_RUNNING.format(website='own.website')}"
 )
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from tally.columns.column_days import DELETED, MAX_EVENTS, remove, stored_checksum
 from tally.columns.statements import LAYOUT, TABLES, checksum, measurement_column, write
+from tally.storage.deletion_records import IS_RUNNING
 from tally.timestamps import DAY_MS
 
 # A column takes 40 bytes beside its content.
@@ -105,10 +106,12 @@ def with_rows(connection: sqlite3.Connection, website: int, source: int, days: I
 def store(connection: sqlite3.Connection, website: int, source: int, day: int, packed: MeasurementColumns) -> bool:
     """Replace the rows of a day by columns, unless it has changed since these were made. Return whether it did."""
     (ids,) = connection.execute(*measurement_column(website, source, day * DAY_MS, (day + 1) * DAY_MS, "id")).fetchone()
-    is_undone = connection.execute(
-        "/* measurement_days.is_undone */ select 1 from import where website = ? and state = 'undoing'", (website,)
-    ).fetchone()
-    if ids != packed.ids or stored_checksum(connection, website, source, day) != packed.replaced or is_undone:
+    is_deleting = connection.execute(
+        "/* measurement_days.is_deleting */ select exists (select 1 from import where website = ?1 and state = 'undoing')"
+        f" or {IS_RUNNING.format(website='?1')}",
+        (website,),
+    ).fetchone()[0]
+    if ids != packed.ids or stored_checksum(connection, website, source, day) != packed.replaced or is_deleting:
         return False
     remove(connection, website, source, day)
     write(connection, website, source, day, packed.columns)

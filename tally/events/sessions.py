@@ -21,12 +21,12 @@ changed, so a failed transaction is undone by putting the old ones back.
 import secrets
 import struct
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tally.events.identity import over_ms
 from tally.events.visits import ACQUISITION_BYTES, Visit, belongs_to_visit, event_as_visit, joined
-from tally.timestamps import DAY_MS, QUARTER_MS
+from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
 
 # Visitor, day, a bit for each of its 96 quarter-hours with an event: the first 64, the others; the offset in quarter
 # hours, number of visits.
@@ -39,6 +39,8 @@ LOW_BITS = 32
 """The low bits of a visitor's number. Above them is the ms of the day of the event for which it was drawn."""
 _COUNT_AT, _NO_SOURCE = _HEAD.size - 1, 0xFFFFFFFF
 _LOW = (1 << 64) - 1
+# Of the website whose days end last.
+_LATEST_MS = -12 * HOUR_MS
 _NEVER = 1 << 62
 _make = tuple.__new__
 
@@ -101,6 +103,8 @@ class Sessions:
         # When the first of the known days is over.
         self._sweep_ms = _NEVER
         self._low, self._step = secrets.randbits(LOW_BITS), secrets.randbits(LOW_BITS) | 1
+        # By visitor: the day, visits and quarter hours that replace those in memory with the visitor's next event.
+        self._amended: dict[int, tuple[int, Sequence[Visit], int]] = {}
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -127,6 +131,8 @@ class Sessions:
 
         `page`: a view's pathname, as a label. `acquisition`: what the event itself carries (`packed_acquisition`).
         """
+        if self._amended:
+            self._amend(identity)
         old = self._packed.get(identity)
         packed = old or self._new(ts_ms, offset_ms)
         if packed[_COUNT_AT] != 1:
@@ -191,6 +197,23 @@ class Sessions:
         self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, offset, [*far, now]), old)
         return _make(SessionUpdate, (visitor, now, tuple(near), mask))
 
+    def amend(self, day: int, changed: Mapping[int, tuple[Sequence[Visit], int]]) -> None:
+        """Replace the visits and the mask of quarter hours of some visitors of a day, whose events were deleted.
+
+        They are compared with an identity at its next event, because identities are not found by their visitors.
+        """
+        self._amended |= {visitor: (day, *now) for visitor, now in changed.items()}
+
+    def _amend(self, identity: bytes) -> None:
+        packed = self._packed.get(identity)
+        if packed is None:
+            return
+        visitor, day, _, _, offset, _ = _HEAD.unpack_from(packed)
+        amended = self._amended.get(visitor)
+        if amended is not None and amended[0] == day:
+            del self._amended[visitor]
+            self._packed[identity] = _pack(visitor, day, amended[2], offset, amended[1])
+
     def keep(self, deletion_time_ms: int) -> None:
         """Confirm all changes after the commit. Once a day is over, delete its identities."""
         self._before.clear()
@@ -204,6 +227,8 @@ class Sessions:
                     self._sweep_ms = min(self._sweep_ms, end_ms)
             for identity in over:
                 del self._packed[identity]
+            amended = self._amended.items()
+            self._amended = {one: now for one, now in amended if over_ms(now[0], _LATEST_MS) > deletion_time_ms}
 
     def undo(self) -> None:
         """Revert all changes since the last `keep`, except for the order of eviction."""

@@ -125,7 +125,8 @@ class FieldWarning(NamedTuple):
 class Batch(NamedTuple):
     """A request: its items as they came, with the website_id and the context they share.
 
-    `visitors` has the sender of each item where a server sends for visitors, and is empty where the sender is one.
+    `visitors` has the sender of each item where a server sends for visitors, or why the item is rejected, and is empty
+    where the sender is one.
     `takes_domains`: a website_id may be the website's domain or a host below it, as in formats of other systems.
     `source`: where requests of crawlers are known from (tally/storage/crawler_days.py).
     """
@@ -133,7 +134,7 @@ class Batch(NamedTuple):
     items: list[Any]
     website_id: Any
     context: dict[str, Any]
-    visitors: "tuple[Sender, ...]" = ()
+    visitors: "tuple[Sender | Rejection, ...]" = ()
     takes_domains: bool = False
     source: int = 0
 

@@ -37,6 +37,22 @@ async def read_body(request: web.Request) -> bytes:
         raise ApiError(errors.INVALID_JSON, "The body is incomplete: send it again.") from None
 
 
+async def read_large_body(request: web.Request, most: int) -> bytes:
+    """Return a body of at most `most` bytes, of a client that a key or a session has authorised. Raises ApiError."""
+    if any(c.strip().lower() not in ("", "identity") for c in request.headers.getall("Content-Encoding", ())):
+        raise ApiError(errors.UNSUPPORTED_ENCODING)
+    received = bytearray()
+    try:
+        async with asyncio.timeout(4 * BODY_S):
+            async for part in request.content.iter_any():
+                received += part
+                if len(received) > most:
+                    raise ApiError(errors.BODY_TOO_LARGE, f"The body has at most {most:,} bytes.")
+    except (*BODY_ERRORS, TimeoutError):
+        raise ApiError(errors.INVALID_FIELD, "The body is incomplete: send it again.", field="body") from None
+    return bytes(received)
+
+
 async def _read_rest(request: web.Request) -> bytes:
     bodies = request.app[CONNECTIONS].bodies
     async with asyncio.timeout(BODY_S) as deadline:

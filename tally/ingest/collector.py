@@ -298,7 +298,7 @@ class Collector:
             places = self._within_share(client, places, now_ms)
         # Only on web requests: apps and servers send with HTTP libraries, which resemble crawlers.
         own = self._visitor(sender, sender.page is not None)
-        visitors: Sequence[Visitor | Sender] = batch.visitors or (own,) * len(places)
+        visitors: Sequence[Visitor | Sender | Rejection] = batch.visitors or (own,) * len(places)
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
         crawls: list[Crawl] = []
@@ -362,7 +362,7 @@ class Collector:
         item: Any,
         place: Place,
         batch: Batch,
-        visitor: Visitor | Sender,
+        visitor: Visitor | Sender | Rejection,
         now_ms: int,
         large_skew_ms: int,
         crawls: list[Crawl],
@@ -379,6 +379,8 @@ class Collector:
         event = read_event(item, type_, batch.context, now_ms, large_skew_ms, place.origins)
         if isinstance(event, Rejection):
             return event
+        if isinstance(visitor, Rejection):
+            return visitor
         if isinstance(visitor, Sender):
             # Not before the event is known to be valid: a new User-Agent takes longer than all other checks, and a
             # request without a valid event takes no token.

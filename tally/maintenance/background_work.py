@@ -1,4 +1,4 @@
-"""The background work of a running server on its database: rollups, retention, deletion and undoing imports.
+"""The background work of a running server on its database: rollups, retention and deletion.
 
 Rounds of the scheduler (tally/maintenance/scheduler.py) over the rollup builder and what else deletes, with a pause
 after a round that left nothing to do. It can be stopped at any point and started again, as recovery does
@@ -12,8 +12,9 @@ from importlib import import_module
 from tally.clock import Clock
 from tally.engine.values import Goal
 from tally.errors import log, where_it_failed
+from tally.events.sessions import Sessions
 from tally.maintenance.deletion_worker import DeletionWorker
-from tally.maintenance.import_undo import ImportUndo
+from tally.maintenance.event_removal import EventRemoval
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.maintenance.scheduler import Scheduler
 from tally.storage.connections import Thread
@@ -25,31 +26,36 @@ FAILED_PAUSE_S = 10.0
 
 
 class BackgroundWork:
-    """Runs `builder` and `deletion_worker`, which exist from the first start on.
+    """Runs `builder`, `removal` and `deletion_worker`, which exist from the first start on.
 
     `keep_days`, `is_busy`, `changed`, `goals_of` and `space` are those of RollupBuilder, `deleted` is that of
-    DeletionWorker; `failed` is called with each failure.
+    DeletionWorker; `events_deleted` is called with a website after each step that deletes some of its events, `failed`
+    with each failure.
     """
 
     builder: RollupBuilder
     deletion_worker: DeletionWorker
+    removal: EventRemoval
 
     def __init__(
         self,
         writer: Thread,
         reader: Thread,
         labels: Labels,
+        sessions: Sessions,
         clock: Clock,
         *,
         keep_days: int,
         is_busy: Callable[[], bool],
         changed: Callable[[int], None],
+        events_deleted: Callable[[int], None],
         goals_of: Callable[[int], Sequence[Goal]],
         deleted: Callable[[], None],
         failed: Callable[[Exception], None],
         space: Callable[[], DiskSpace],
     ) -> None:
         self._writer, self._reader, self._labels, self._clock = writer, reader, labels, clock
+        self._sessions, self._events_deleted = sessions, events_deleted
         self._keep_days, self._is_busy, self._changed, self._goals_of = keep_days, is_busy, changed, goals_of
         self._deleted, self._failed, self._space = deleted, failed, space
         self._task: asyncio.Task[None] | None = None
@@ -70,6 +76,9 @@ class BackgroundWork:
             self.deletion_worker = DeletionWorker(
                 self.builder.write, self._reader, self._labels, self._clock, self._deleted
             )
+            self.removal = EventRemoval(
+                self.builder.write, self._clock, self._sessions, self._events_deleted, self._deleted
+            )
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -81,9 +90,8 @@ class BackgroundWork:
             self._task = None
 
     async def _run(self) -> None:
-        import_undo = ImportUndo(self.builder.write, self._changed, self._deleted)
-        # Imports are undone before days are built, so that few are built twice.
-        scheduler = Scheduler((import_undo, self.builder, self.deletion_worker), self._failed)
+        # Events are deleted before days are built, so that few are built twice.
+        scheduler = Scheduler((self.removal, self.builder, self.deletion_worker), self._failed)
         has_more = False
         # With numpy, which takes 0.1 s: the first question need not wait for it.
         await asyncio.to_thread(import_module, "tally.reports.open_days")

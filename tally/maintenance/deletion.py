@@ -60,6 +60,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("imported_sum", ("field", "day", "value")),
     ("imported_field", ("field", "day")),
     ("import", ("number",)),
+    ("deletion", ("number",)),
     ("rejected_event", ("quarter", "reason")),
     ("rejected_sample", ("reason", "id")),
     ("crawler_day", ("day", "crawler", "pathname", "source")),

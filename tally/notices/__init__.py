@@ -2,5 +2,6 @@
 
 `outbox.py` stores them, `sender.py` sends what is due, `requests.py` has the request of each kind of channel,
 `addresses.py` decides to which addresses the server connects, `delivery.py` sends one request, `channels.py` has the
-channels, `feed.py` the Atom feed, `server_problems.py` what the server reports of itself.
+channels, `texts.py` the texts in each language, `feed.py` the Atom feed, `server_problems.py` what the server reports
+of itself.
 """

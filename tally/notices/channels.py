@@ -21,6 +21,7 @@ from tally.accounts.accounts import AccountError, AccountFull, check_name
 from tally.events.client import Network
 from tally.notices import addresses
 from tally.notices.addresses import AddressRefused
+from tally.notices.texts import Language
 from tally.timeranges import zone
 from tally.timestamps import DAY_MS, BadTime
 
@@ -85,6 +86,7 @@ class Channel(NamedTuple):
     failures: int
     last_error: str | None
     paused_ms: int | None
+    language: Language
 
     @property
     def host(self) -> str | None:
@@ -193,7 +195,7 @@ def new_secret(kind: Kind) -> str | None:
 
 _COLUMNS = (
     "id, account, kind, name, config, quiet, secret, old_secret, old_secret_until_ms, created_ms, failing_since_ms,"
-    " failures, last_error, paused_ms"
+    " failures, last_error, paused_ms, language"
 )
 
 
@@ -221,9 +223,9 @@ def add_channel(connection: sqlite3.Connection, new: Channel) -> None:
         raise AccountFull(f"The account has {MAX_CHANNELS} channels, the most that it may have: delete one first.")
     quiet = None if new.quiet is None else json.dumps(new.quiet)
     connection.execute(
-        "/* channels.add */ insert into channel (id, account, kind, name, config, quiet, secret, created_ms)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*new[:4], json.dumps(new.config), quiet, new.secret, new.created_ms),
+        "/* channels.add */ insert into channel (id, account, kind, name, config, quiet, secret, created_ms, language)"
+        " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*new[:4], json.dumps(new.config), quiet, new.secret, new.created_ms, new.language),
     )
 
 
@@ -234,15 +236,16 @@ def change_channel(
     config: Mapping[str, str],
     quiet: Quiet | None,
     paused_ms: int | None,
+    language: Language,
 ) -> bool:
     """Set what an account may change of a channel; return whether there is one.
 
     One that is not paused any more has no failures.
     """
-    row = (name, json.dumps(config), None if quiet is None else json.dumps(quiet), paused_ms, id)
+    row = (name, json.dumps(config), None if quiet is None else json.dumps(quiet), paused_ms, id, language)
     done = connection.execute(
         "/* channels.change */ update channel set name = ?1, config = ?2, quiet = ?3, paused_ms = ?4,"
-        " failures = iif(?4 is null and paused_ms is not null, 0, failures) where id = ?5",
+        " failures = iif(?4 is null and paused_ms is not null, 0, failures), language = ?6 where id = ?5",
         row,
     )
     return done.rowcount == 1

@@ -14,11 +14,12 @@ further ahead than any notice may wait is from a clock that was wrong, and is no
 import json
 import random
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
 from tally.notices.channels import Channel, Quiet, find_channel
+from tally.notices.texts import LANGUAGES, Language
 from tally.timestamps import DAY_MS, EPOCH, HOUR_MS, SECOND_MS
 
 State = Literal["waiting", "sending", "sent", "failed", "expired"]
@@ -38,7 +39,7 @@ _MAX_ROWS = 1_000
 
 
 class Content(NamedTuple):
-    """What a notice says: a title and a text in English, the path of a page with more, and data for programs."""
+    """What a notice says: a title and a text, the path of a page with more, and data for programs."""
 
     title: str
     text: str
@@ -49,13 +50,15 @@ class Content(NamedTuple):
 class New(NamedTuple):
     """A notice of an account to be stored. `fact` names what happened, so that it is reported once.
 
+    `content` returns what it says in a language: it is stored for each channel in the language of the channel.
+
     `only`, `but`: ids of a channel to which alone, or not, it goes.
     """
 
     account: int
     kind: str
     fact: str
-    content: Content
+    content: Callable[[Language], Content]
     expires_ms: int
     is_urgent: bool = False
     only: str = ""
@@ -132,15 +135,15 @@ def add(connection: sqlite3.Connection, new: New, now_ms: int, sent: Sequence[st
 
     In a feed it is shown at once. `sent`: ids of channels that have it already.
     """
-    payload = json.dumps(new.content._asdict())
+    payloads = {language: json.dumps(new.content(language)._asdict()) for language in LANGUAGES}
     stored = connection.execute(
         "/* outbox.add */ insert into notice"
         " (key, account, channel, kind, priority, created_ms, due_ms, expires_ms, payload, state, sent_ms)"
-        " select ?1 || id, account, id, ?2, ?3, ?4, ?4, ?5, ?6, iif(kind = 'feed', 'sent', 'waiting'),"
+        " select ?1 || id, account, id, ?2, ?3, ?4, ?4, ?5, ?6 ->> language, iif(kind = 'feed', 'sent', 'waiting'),"
         " iif(kind = 'feed', ?4, null) from channel where account = ?7 and ?8 in ('', id) and id <> ?9"
         " on conflict (key) do nothing",
         (
-            *(new.key(""), new.kind, new.priority, now_ms, new.expires_ms, payload),
+            *(new.key(""), new.kind, new.priority, now_ms, new.expires_ms, json.dumps(payloads)),
             *(new.account, new.only, new.but),
         ),
     ).rowcount

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tally.notices.channels import Channel, Kind
 from tally.notices.outbox import MAX_LISTED, Content, Message, New, Notice
+from tally.notices.texts import Language, text
 from tally.resources import tally_version
 from tally.timestamps import SECOND_MS, iso
 
@@ -104,19 +105,19 @@ def _signature(channel: Channel, id: str, body: bytes, now_ms: int) -> dict[str,
 
 
 def _text(message: Message, base_url: str) -> _Text:
-    first, others = message.first.content, message.notices
+    first, others, language = message.first.content, message.notices, message.channel.language
     url = base_url + first.path if base_url and first.path else ""
     is_urgent = any(one.priority == "urgent" for one in others)
     if len(others) == 1:
         return _Text(_cut(first.title, _MAX_TITLE), _cut(first.text, _MAX_TEXT), url, is_urgent)
     lines = [f"- {_cut(one.content.title, _MAX_TITLE)}" for one in others[:MAX_LISTED]]
     if len(others) > MAX_LISTED:
-        lines.append(f"and {len(others) - MAX_LISTED} more")
-    return _Text(f"{len(others)} notices", "\n".join(lines), url, is_urgent)
+        lines.append(text(language, "notices.more", count=len(others) - MAX_LISTED))
+    return _Text(text(language, "notices.several", count=len(others)), "\n".join(lines), url, is_urgent)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _cut(words: str, most: int) -> str:
+    return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
 def _ntfy(channel: Channel, text: _Text) -> dict[str, Any]:
@@ -162,17 +163,18 @@ _BODIES: dict[Kind, Callable[[Channel, _Text], dict[str, Any]]] = {
 }
 
 
-def content_of_test() -> Content:
+def content_of_test(language: Language) -> Content:
     """Return what a test of a channel says."""
-    return Content("Test from Tally", "Notices of this Tally server arrive here.", "/account/notifications")
+    title, words = text(language, "notices.test_title"), text(language, "notices.test_text")
+    return Content(title, words, "/account/notifications")
 
 
 def test_message(channel: Channel, now_ms: int) -> Message:
     """Return a message that tests a channel; it is not stored."""
-    return unstored_message(channel, New(channel.account, "test", f"{now_ms}", content_of_test(), now_ms), now_ms)
+    return unstored_message(channel, New(channel.account, "test", f"{now_ms}", content_of_test, now_ms), now_ms)
 
 
 def unstored_message(channel: Channel, new: New, now_ms: int) -> Message:
     """Return a message of a notice that is not stored, with the id that it would have."""
     row = (0, new.key(channel.id), channel.account, channel.id, new.kind, new.priority, now_ms, now_ms, new.expires_ms)
-    return Message(channel, [Notice._make((*row, new.content, None, 1, "sending", None, None))])
+    return Message(channel, [Notice._make((*row, new.content(channel.language), None, 1, "sending", None, None))])

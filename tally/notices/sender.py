@@ -23,6 +23,7 @@ from tally.notices import outbox
 from tally.notices.channels import Channel, all_channels
 from tally.notices.outbox import Content, Message, New, Outcome
 from tally.notices.requests import content_of_test, request, test_message
+from tally.notices.texts import Language, text
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
 
@@ -97,7 +98,7 @@ class Sender:
         """Send a test to a channel at once, and return how that ended; in a feed it is shown. Raises ApiError 503."""
         now_ms = self._clock.monotonic_wall_ms()
         if channel.kind == "feed":
-            await self.add(New(channel.account, "test", f"{now_ms}", content_of_test(), now_ms, only=channel.id))
+            await self.add(New(channel.account, "test", f"{now_ms}", content_of_test, now_ms, only=channel.id))
             return Outcome()
         return await self.deliver(test_message(channel, now_ms))
 
@@ -194,12 +195,14 @@ class Sender:
         log.error(
             "a channel of notices is paused: its notices fail", extra=fields(channel=channel.id, kind=channel.kind)
         )
-        content = Content(
-            f"Channel paused: {channel.name}",
-            "Notices to this channel failed. Correct it and resume it under Account > Notifications.",
-            "/account/notifications",
-            {"channel": channel.id, "kind": channel.kind},
-        )
+
+        def content(language: Language) -> Content:
+            title, words = (
+                text(language, "notices.paused_title", name=channel.name),
+                text(language, "notices.paused_text"),
+            )
+            return Content(title, words, "/account/notifications", {"channel": channel.id, "kind": channel.kind})
+
         new = New(channel.account, "channel.paused", f"{channel.id}:{now_ms}", content, now_ms + EXPIRES_MS)
         await self.add(new._replace(but=channel.id))
 

@@ -14,24 +14,17 @@ from tally.errors import ApiError
 from tally.notices.outbox import Content, New
 from tally.notices.requests import unstored_message
 from tally.notices.sender import EXPIRES_MS, Sender
+from tally.notices.texts import Language, text
 from tally.timestamps import DAY_MS
 
 Problem = Literal["backup_failed", "disk_low", "certificate_not_renewed", "database_fault"]
 HOLDS_NS = 60_000_000_000
-_WORDS: dict[Problem, tuple[str, str]] = {
-    "backup_failed": ("Backup failed", "The last backup failed, and is tried again. The server's log has the reason."),
-    "disk_low": (
-        "Disk space is low",
-        "Less disk space is left than --min-free-disk: events are refused. Free space, or lower the setting.",
-    ),
-    "certificate_not_renewed": (
-        "Certificate not renewed",
-        "The certificate of the server ends soon and was not renewed. The server's log has the reason.",
-    ),
-    "database_fault": (
-        "Database fault",
-        "The database cannot be used as it should: events may be refused. /healthz and the log have the reason.",
-    ),
+# Keys of the title and the text.
+_TEXTS: dict[Problem, tuple[str, str]] = {
+    "backup_failed": ("problems.backup_failed", "problems.backup_failed_text"),
+    "disk_low": ("problems.disk_low", "problems.disk_low_text"),
+    "certificate_not_renewed": ("problems.certificate_not_renewed", "problems.certificate_not_renewed_text"),
+    "database_fault": ("problems.database_fault", "problems.database_fault_text"),
 }
 
 
@@ -87,5 +80,9 @@ class ServerProblems:
 
 
 def _notice(account: int, problem: Problem, day: int, now_ms: int) -> New:
-    content = Content(*_WORDS[problem], "/account/notifications", {"problem": problem})
+    title, words = _TEXTS[problem]
+
+    def content(language: Language) -> Content:
+        return Content(text(language, title), text(language, words), "/account/notifications", {"problem": problem})
+
     return New(account, "server.problem", f"{problem}:{day}", content, now_ms + EXPIRES_MS, is_urgent=True)

@@ -55,12 +55,10 @@ def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit
             break
         span = max(day * DAY_MS, coverage.scope.from_ms), min((day + 1) * DAY_MS, coverage.scope.to_ms)
         for _, source in sources:
-            if source == TRAFFIC:
-                if not any(begin_ms < span[1] and end_ms > span[0] for begin_ms, end_ms in (*plan.raw, *plan.rolled)):
-                    continue
-                which = _traffic(coverage, span, place, most)
-            else:
-                which = _measurements(coverage, own, source, span, place, most)
+            is_counted = any(begin_ms < span[1] and end_ms > span[0] for begin_ms, end_ms in (*plan.raw, *plan.rolled))
+            if source == TRAFFIC and not is_counted:
+                continue
+            which = matching(coverage, own, source, span, place, most)
             if which is None:
                 deleted_rows.show(coverage.connection, coverage.website, [day], [source])
                 shown += 1
@@ -68,6 +66,16 @@ def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit
                 deleted_rows.show_events(coverage.connection, coverage.website, source, day, which)
                 shown += len(which)
     return shown > 0
+
+
+def matching(
+    coverage: Coverage, own: Sequence[Condition], source: int, span: Span, place: Place, most: int
+) -> "Array | None":
+    """Return the places of the newest matching events of a stored day, or a part of one; None for columns of an earlier
+    layout."""
+    if source == TRAFFIC:
+        return _traffic(coverage, span, place, most)
+    return _measurements(coverage, own, source, span, place, most)
 
 
 def _traffic(coverage: Coverage, span: Span, place: Place, most: int) -> "Array | None":

@@ -17,7 +17,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from typing import Any
 
 import orjson
@@ -36,6 +36,8 @@ _COUNT_COLUMNS = ", ".join(("website", "level", "block", "pathname", *COUNTS))
 # which a collect request waits for the writer.
 STEP_S = 0.01
 _ROWS_A_STEP = 1_000
+# Deleting a day adds up the cells of the blocks above it again: 2 ms for a page with many.
+_DAYS_A_STEP = 5
 # The number of today's rows above which they are packed; they are read in 3 ms.
 MAX_ROWS = 10_000
 # The size of the parts above which a sum is stored: about 1,500 cells in 3 widths. A page that stays just below it all
@@ -363,9 +365,64 @@ def _stretches(
 # --- verification
 
 
-def packed_pages(connection: sqlite3.Connection, website: int) -> Iterator[int]:
-    """Yield the labels of the pages that have packed points, with one lookup each."""
-    page = -1
+def pages_after(connection: sqlite3.Connection, website: int, page: int, limit: int) -> list[int]:
+    """Return the labels of the next pages after one that have points, packed or not."""
+    rows = connection.execute(
+        "/* heatmaps.unpacked_pages */ select distinct pathname from heatmap_point where website = ? and pathname > ?"
+        " order by pathname limit ?",
+        (website, page, limit),
+    )
+    found = {row[0] for row in rows}
+    found.update(islice(packed_pages(connection, website, page), limit))
+    return sorted(found)[:limit]
+
+
+def delete_days(connection: sqlite3.Connection, website: int, page: int, first: int, end: int) -> bool:
+    """Delete the points of a page on some of the days in [first, end); return whether there are more."""
+    connection.execute(
+        "/* heatmaps.delete_points */ delete from heatmap_point"
+        " where website = ? and day >= ? and day < ? and pathname = ?",
+        (website, first, end, page),
+    )
+    known = list(bands(connection, website, page))
+    days: set[int] = set()
+    for band in known:
+        rows = connection.execute(
+            "/* heatmaps.days_to_delete */ select block from heatmap_block where website = ? and pathname = ?"
+            " and band = ? and level = 0 and block >= ? and block < ? order by block limit ?",
+            (website, page, band, first, end, _DAYS_A_STEP),
+        )
+        days.update(row[0] for row in rows)
+    some = sorted(days)[:_DAYS_A_STEP]
+    for day in some:
+        gone = _stored_counts(connection, website, 0, [day]).get(page, [0] * len(COUNTS))
+        for level in COUNT_LEVELS:
+            counts = _stored_counts(connection, website, level, [day >> level]).get(page, gone)
+            left = [count - less for count, less in zip(counts, gone, strict=True)]
+            _set_count(connection, (website, level, day >> level, page), left)
+        for band in known:
+            _delete_block(connection, (website, page, band, 0, day))
+    for level in LEVELS[1:]:
+        for place in {(website, page, band, level, day >> level) for band in known for day in some}:
+            if _stored_block(connection, place):
+                blobs = summed(connection, place, LEVELS[:1])
+                if any(blobs):
+                    put(connection, place, blobs)
+                else:
+                    _delete_block(connection, place)
+    return len(days) > len(some)
+
+
+def _delete_block(connection: sqlite3.Connection, place: Row) -> None:
+    connection.execute(
+        "/* heatmaps.delete_block */ delete from heatmap_block"
+        " where website = ? and pathname = ? and band = ? and level = ? and block = ?",
+        place,
+    )
+
+
+def packed_pages(connection: sqlite3.Connection, website: int, page: int = -1) -> Iterator[int]:
+    """Yield the labels of the pages after one that have packed points, with one lookup each."""
     while row := connection.execute(
         "/* heatmaps.packed_pages */ select pathname from heatmap_block where website = ? and pathname > ?"
         " order by pathname limit 1",

@@ -132,13 +132,41 @@ def delete_some(
         " where website = ? and (field, day) > (?, ?) order by field, day limit ?",
         (website, *after, _FIELDS_PER_STEP),
     ).fetchall()
-    own = [(website, *row[:2]) for row in rows if row[2] == number]
-    of_place = "where website = ? and field = ? and day = ?"
-    connection.executemany(f"/* imported_sums.delete */ delete from imported_sum {of_place}", own)
-    connection.executemany(f"/* imported_sums.delete_field */ delete from imported_field {of_place}", own)
-    if own:
-        _mark_stale(connection, website, {day for _, _, day in own})
+    _delete(connection, [(website, *row[:2]) for row in rows if row[2] == number])
     return rows[-1][:2] if len(rows) == _FIELDS_PER_STEP else None
+
+
+def _delete(connection: sqlite3.Connection, places: Sequence[tuple[int, int, int]]) -> None:
+    """Delete the sums of places (website, field, day) of one website."""
+    of_place = "where website = ? and field = ? and day = ?"
+    connection.executemany(f"/* imported_sums.delete */ delete from imported_sum {of_place}", places)
+    connection.executemany(f"/* imported_sums.delete_field */ delete from imported_field {of_place}", places)
+    if places:
+        _mark_stale(connection, places[0][0], {day for _, _, day in places})
+
+
+def delete_days(
+    connection: sqlite3.Connection, website: int, first: int, end: int, place: tuple[int, int, int]
+) -> tuple[int, int, int] | None:
+    """Delete some sums of the days in [first, end) after a place (0, field, day); return the last place, None at the
+    end."""
+    rows = connection.execute(
+        "/* imported_sums.of_days */ select field, day from imported_field"
+        " where website = ? and (field, day) > (?, ?) order by field, day limit ?",
+        (website, *place[1:], _FIELDS_PER_STEP),
+    ).fetchall()
+    _delete(connection, [(website, *row) for row in rows if first <= row[1] < end])
+    return (0, *rows[-1]) if len(rows) == _FIELDS_PER_STEP else None
+
+
+def count_days(connection: sqlite3.Connection, website: int, first: int, end: int) -> int:
+    """Return the number of days in [first, end) that have sums."""
+    row = connection.execute(
+        "/* imported_sums.count_days */ select count(distinct day) from imported_field"
+        " where website = ? and day >= ? and day < ?",
+        (website, first, end),
+    ).fetchone()
+    return int(row[0])
 
 
 # --- a day without events, as rollups have it

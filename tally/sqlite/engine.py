@@ -80,10 +80,12 @@ class SqliteEngine:
             database.writer,
             reader,
             self.event_writer.decider.labels,
+            self.event_writer.decider.sessions,
             node.clock,
             keep_days=node.settings.keep_days,
             is_busy=database.is_busy,
             changed=self.changes.note,
+            events_deleted=self._events_deleted,
             goals_of=self._goals_of,
             deleted=database.want_empty_log,
             failed=database.health.failed,
@@ -148,6 +150,10 @@ class SqliteEngine:
             self.increments = stream = IncrementStream(place, settings.backup_increment_seconds, clock)
             self.offsite.began, self.offsite.is_needed = stream.begin_after, lambda: stream.needs_backup
             self.on_committed.append(stream.note)
+
+    def _events_deleted(self, website: int) -> None:
+        self.changes.note(website)
+        self.live.clear()
 
     async def _others_wrote(self) -> None:
         await self.changes.follow()

@@ -13,7 +13,7 @@ has not changed writes nothing.
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from tally.timestamps import HOUR_MS
+from tally.timestamps import DAY_MS, HOUR_MS
 
 MAX_CELLS = 100
 MIN_INTERVAL_MS = HOUR_MS
@@ -50,3 +50,12 @@ def texts_of(connection: sqlite3.Connection, website: int, page: int, widths: Se
         ):
             found[row, column] = max(found.get((row, column), (0, "")), (ts, text))
     return [(column, row, text) for (row, column), (_, text) in sorted(found.items())]
+
+
+def delete_days(connection: sqlite3.Connection, website: int, page: int, first: int, end: int) -> None:
+    """Delete the texts of a page that came with events on the days in [first, end)."""
+    connection.execute(
+        "/* heatmap_texts.delete */ delete from heatmap_text where website = ?1 and pathname = ?2"
+        " and ts + 60000 * (select day_offset_minutes from website where number = ?1) between ?3 and ?4",
+        (website, page, first * DAY_MS, end * DAY_MS - 1),
+    )

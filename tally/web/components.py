@@ -16,6 +16,7 @@ from aiohttp import web
 from tally.accounts import audit
 from tally.api.auth import AUTH, Auth
 from tally.api.context import READ_API, ReadApi
+from tally.api.deletions import PREVIEWS, Previews
 from tally.api.imports import UPLOADS
 from tally.api.params import goals_of
 from tally.api.reports import Report
@@ -86,6 +87,7 @@ async def components(
         )
         sender = open_notices(app, node, notified)
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
+        app[PREVIEWS] = Previews(settings.backup_dir)
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
         if node.engine.archive is not None:

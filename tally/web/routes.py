@@ -17,9 +17,11 @@ from tally.api import (
     account,
     audit,
     badges,
+    bulk_collect,
     channels,
     crawlers,
     definitions,
+    deletions,
     exclusions,
     imports,
     oauth,
@@ -112,7 +114,10 @@ def management_routes() -> Iterator[Route]:
         ]
     for method, path, handler in rows:
         yield Route(method, f"{READ_PATHS}{path}", by_key_alone(handler, "manage"))
+    yield Route("POST", f"{READ_PATHS}{website}/events", by_key_alone(bulk_collect.collect, "import"))
     yield Route("POST", f"{READ_PATHS}{website}/crawls", by_key_alone(crawlers.take_crawls, "import"))
+    for method, path, handler in _DELETIONS:
+        yield Route(method, f"{READ_PATHS}{website}/deletions{path}", by_key_alone(handler, "manage"))
     for method, path, handler in _IMPORTS:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 
@@ -141,6 +146,12 @@ _IMPORTS = (
     ("PATCH", "/upload", imports.add_piece),
     ("DELETE", "/upload", imports.remove_upload),
     ("POST", "/{number}/undo", imports.undo_import),
+)
+_DELETIONS = (
+    ("GET", "", deletions.deletions),
+    ("POST", "", deletions.begin),
+    ("POST", "/preview", deletions.preview_deletion),
+    ("DELETE", "/{number}", deletions.stop),
 )
 FIXED_ROUTES = (
     Route("POST", "/api/collect", collector.collect, collector.preflight),
@@ -215,6 +226,7 @@ FIXED_ROUTES = (
     Route("PATCH", "/api/account/websites/{id}/share-links/{link}", sharing.change),
     Route("DELETE", "/api/account/websites/{id}/share-links/{link}", sharing.unshare),
     *(Route(method, f"/api/account/websites/{{id}}/imports{path}", handler) for method, path, handler in _IMPORTS),
+    *(Route(method, f"/api/account/websites/{{id}}/deletions{path}", handler) for method, path, handler in _DELETIONS),
     *definition_routes(),
     *management_routes(),
     Route("GET", "/api/share/{token}", sharing.shared),

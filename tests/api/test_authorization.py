@@ -256,6 +256,8 @@ def management_rows() -> Iterator[Row]:
     yield Row("GET /api/v1/websites/{id}/share-links", NOT_BY_DEFAULT)
     crawl = {"user_agent": "GPTBot/1.2", "url": "https://example.com/a"}
     yield Row("POST /api/v1/websites/{id}/crawls", NOT_BY_DEFAULT, {"crawls": [crawl]})
+    event = {"type": "pageview", "url": "https://example.com/a", "session_id": "12345678"}
+    yield Row("POST /api/v1/websites/{id}/events", NOT_BY_DEFAULT, {"events": [event]})
 
 
 TABLE = (*TABLE, *management_rows())

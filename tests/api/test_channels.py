@@ -3,12 +3,12 @@
 from typing import Any
 
 from tally.accounts.api_keys import Grant
-from tally.notices.outbox import Content, New
+from tally.notices.outbox import New
 from tally.timestamps import DAY_MS
 from tests.support.app import App, MakeApp
 from tests.support.cases import cases
 from tests.support.page_client import PageClient, logged_in
-from tests.support.receiver import LOOPBACK, receiving, sender_of, settle
+from tests.support.receiver import LOOPBACK, receiving, says, sender_of, settle
 
 CHANNELS = "/api/account/channels"
 HOOK = {"kind": "webhook", "name": "Ops", "url": "https://hooks.example.com/in/s3cret?key=hidden"}
@@ -180,7 +180,7 @@ async def test_a_failed_notice_is_listed_and_sent_again(make_app: MakeApp) -> No
         made = await add(browser, HOOK | {"url": receiver.url})
         receiver.status = 500
         expires_ms = app.clock.wall_ms() + 4 * DAY_MS
-        assert await sender_of(app).add(New(1, "server.problem", "f", Content("Title", "Text"), expires_ms)) == 1
+        assert await sender_of(app).add(New(1, "server.problem", "f", says("Title", "Text"), expires_ms)) == 1
         for _ in range(9):
             await settle(app)
             app.clock.advance(6 * 3600)
@@ -202,3 +202,20 @@ async def test_a_failed_notice_is_listed_and_sent_again(make_app: MakeApp) -> No
         assert (await browser("GET", f"/api/account/notices?{query}")).status == 400
     for number in ("x", "9" * 30, "0"):
         assert (await browser("POST", f"/api/account/notices/{number}/send")).status == 404
+
+
+async def test_a_notice_is_stored_in_the_language_of_each_channel(make_app: MakeApp) -> None:
+    app = await make_app(notify_networks=LOOPBACK)
+    browser = await logged_in(app)
+    made = [await add(browser, {"kind": "feed", "name": code, "language": code}) for code in ("de", "fr")]
+    made.append(await add(browser, {"kind": "feed", "name": "default"}))
+    assert [one["language"] for one in made] == ["de", "fr", "en"]
+    for one in made:
+        assert (await browser("POST", f"{CHANNELS}/{one['id']}/test")).json["data"]["ok"]
+    titles = [one["title"] for one in (await browser("GET", "/api/account/notices")).json["data"]]
+    assert sorted(titles) == ["Test de Tally", "Test from Tally", "Test von Tally"]
+    answer = await browser("PATCH", f"{CHANNELS}/{made[0]['id']}", {"language": "es"})
+    assert (answer.status, answer.json["data"]["language"]) == (200, "es")
+    for bad in ("it", "", None, 5, ["de"]):
+        answer = await browser("PATCH", f"{CHANNELS}/{made[0]['id']}", {"language": bad})
+        assert (answer.status, answer.json["error"]["field"]) == (400, "language")

@@ -47,6 +47,7 @@ SCOPE_OF = {
     **{f"{method} {SITE}/imports/upload": "import" for method in ("POST", "PATCH", "DELETE")},
     f"POST {SITE}/imports/{{number}}/undo": "import",
     f"POST {SITE}/crawls": "import",
+    f"POST {SITE}/events": "import",
     **{f"{method} /api/v1/channels": "manage" for method in ("GET", "POST")},
     **{f"{method} /api/v1/channels/{{channel}}": "manage" for method in ("PATCH", "DELETE")},
     **{f"POST /api/v1/channels/{{channel}}/{path}": "manage" for path in ("test", "secret")},
@@ -58,7 +59,7 @@ REFUSED = [(name, scope) for name in NAMES for scope in SCOPES if scope not in A
 ALLOWED = [(name, scope) for name in NAMES for scope in SCOPES if scope in ALLOWING[SCOPE_OF[name]]]
 CHANGES = [name for name in NAMES if SCOPE_OF[name] in ("manage", "import")]
 # Of the routes that the pages have in another form.
-STATUSES = {f"GET {SITE}/share-links": 200, f"POST {SITE}/crawls": 202}
+STATUSES = {f"GET {SITE}/share-links": 200, f"POST {SITE}/crawls": 202, f"POST {SITE}/events": 202}
 Send = Callable[..., Awaitable[Answer]]
 LATER = "00000000-0000-4000-8000-000000000000"
 

@@ -19,13 +19,13 @@ from standardwebhooks import webhooks as library
 from tally.notices import delivery, outbox, requests
 from tally.notices.channels import Quiet
 from tally.notices.delivery import Delivery
-from tally.notices.outbox import Content, New, quiet_until_ms
+from tally.notices.outbox import New, quiet_until_ms
 from tally.notices.requests import Request
 from tally.timestamps import DAY_MS, HOUR_MS, iso
 from tests.support.app import NOON_MS, App, MakeApp
 from tests.support.cases import cases
 from tests.support.page_client import PageClient, logged_in
-from tests.support.receiver import LOOPBACK, Receiver, receiving, sender_of, settle
+from tests.support.receiver import LOOPBACK, Receiver, receiving, says, sender_of, settle
 
 CHANNELS = "/api/account/channels"
 HOSTILE = "<!channel> @everyone & <https://evil.example|click>"
@@ -45,7 +45,7 @@ class Owner:
         return made
 
     async def raise_notice(self, fact: str, **more: Any) -> int:
-        content = Content(f"Title {fact}", f"Text {fact}", "/account", {"n": 1})
+        content = says(f"Title {fact}", f"Text {fact}", "/account", {"n": 1})
         now_ms = self.app.clock.monotonic_wall_ms()
         return await sender_of(self.app).add(New(1, "server.problem", fact, content, now_ms + DAY_MS, **more))
 
@@ -115,7 +115,7 @@ def _is_signed(webhook: Webhook, received: Any, body: bytes | None = None) -> bo
 async def test_what_people_read_is_no_markup_and_no_mention(owner: Owner) -> None:
     for kind, more in (("ntfy", {"topic": "tally", "token": "tk_1"}), ("slack", {}), ("discord", {}), ("apprise", {})):
         await owner.channel(kind, **more)
-    content = Content(HOSTILE, HOSTILE, "/account")
+    content = says(HOSTILE, HOSTILE, "/account")
     await sender_of(owner.app).add(New(1, "goal.reached", "x", content, NOON_MS + DAY_MS, is_urgent=True))
     await settle(owner.app)
     bodies = {len(json.loads(one.body)): (one, json.loads(one.body)) for one in owner.receiver.received}
@@ -357,7 +357,7 @@ async def test_the_notices_of_a_message_stay_the_same_while_it_is_repeated(owner
 async def test_a_body_stays_small(owner: Owner) -> None:
     await owner.channel(quiet={"from": "00:00", "to": "00:01", "time_zone": "UTC"})
     for number in range(10):
-        content = Content("ü" * 5_000, "ü" * 50_000, "/account")
+        content = says("ü" * 5_000, "ü" * 50_000, "/account")
         await sender_of(owner.app).add(New(1, "test", f"{number}", content, NOON_MS + DAY_MS))
     await settle(owner.app)
     (received,) = owner.receiver.received

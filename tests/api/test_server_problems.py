@@ -13,14 +13,14 @@ import trustme
 
 from tally.clock import Clock
 from tally.http.tls import Tls
-from tally.notices.outbox import Content, New
+from tally.notices.outbox import New
 from tally.notices.server_problems import ServerProblems
 from tally.timestamps import DAY_MS
 from tally.web.notices import is_late as is_certificate_late
 from tally.web.notices import problems_of
 from tests.support.app import NOON_MS, MakeApp
 from tests.support.page_client import PageClient, logged_in
-from tests.support.receiver import LOOPBACK, Receiver, receiving, sender_of, settle
+from tests.support.receiver import LOOPBACK, Receiver, receiving, says, sender_of, settle
 
 CHANNELS = "/api/account/channels"
 
@@ -173,7 +173,7 @@ async def test_a_feed_has_the_notices_and_ids_that_stay(make_app: MakeApp) -> No
     made = (await owner("POST", CHANNELS, {"kind": "feed", "name": "A & <B>"})).json["data"]
     hostile = "<script>alert(1)</script> & ]]> \x00\x08\ud800 é"
     for fact, text in (("a", "Text"), ("b", hostile)):
-        new = New(1, "server.problem", fact, Content(f"Title {fact}", text, "/account"), NOON_MS + DAY_MS)
+        new = New(1, "server.problem", fact, says(f"Title {fact}", text, "/account"), NOON_MS + DAY_MS)
         await sender_of(app).add(new)
         app.clock.advance(60)
     answer = await app.get(made["path"])

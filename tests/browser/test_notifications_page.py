@@ -9,13 +9,14 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tally.notices import outbox
-from tally.notices.outbox import Content, New
+from tally.notices.outbox import New
 from tally.timestamps import DAY_MS
 from tests.browser.accessibility import violations_in_each_scheme
 from tests.browser.browsers import OpenPage, pages_with_refusals
 from tests.browser.owner import ask, set_up
 from tests.robustness.test_notices import Hook
 from tests.support.process import Serve, Server
+from tests.support.receiver import says
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_a_feed_has_an_address_and_a_failed_notice_is_sent_again(server: Server,
     assert status == 201
     now_ms = time.time_ns() // 1_000_000
     with closing(sqlite3.connect(server.db)) as connection, connection:
-        outbox.add(connection, New(1, "server.problem", "x", Content("Backup failed", "Text"), now_ms + DAY_MS), now_ms)
+        outbox.add(connection, New(1, "server.problem", "x", says("Backup failed", "Text"), now_ms + DAY_MS), now_ms)
         connection.execute(
             "update notice set state = 'failed', attempts = 7, last_error = 'HTTP 500' where state = 'waiting'"
         )

@@ -16,10 +16,11 @@ import trustme
 from tally.accounts.accounts import find_account
 from tally.accounts.api_keys import Grant, create_api_key
 from tally.notices import outbox
-from tally.notices.outbox import Content, New
+from tally.notices.outbox import New
 from tally.timestamps import DAY_MS
 from tests.support.app import OWNER
 from tests.support.process import Command, Serve, Server
+from tests.support.receiver import says
 
 NETWORKS = ("--notify-networks", "127.0.0.0/8")
 
@@ -101,7 +102,7 @@ def test_a_kill_between_claim_and_commit_loses_and_doubles_nothing(
     now_ms = time.time_ns() // 1_000_000
     with closing(sqlite3.connect(db)) as connection, connection:
         for number in range(3):
-            new = New(1, "server.problem", f"{number}", Content("Title", "Text"), now_ms + DAY_MS)
+            new = New(1, "server.problem", f"{number}", says("Title", "Text"), now_ms + DAY_MS)
             assert outbox.add(connection, new, now_ms) == 1
     server = serve(*NETWORKS, db=db)
     until(lambda: states(db).count("sent") == 1 and bool(hook.gate.clear() or True))

@@ -9,7 +9,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tally.api.channels import NOTICES
+from tally.notices.outbox import Content
 from tally.notices.sender import Sender
+from tally.notices.texts import Language
 from tests.support.app import App
 
 LOOPBACK = ("127.0.0.0/8",)
@@ -48,6 +50,11 @@ async def receiving() -> AsyncIterator[Receiver]:
     async with TestServer(application) as server:
         receiver.url = f"http://127.0.0.1:{server.port}"
         yield receiver
+
+
+def says(*words: Any) -> Callable[[Language], Content]:
+    """Return the content of a notice, the same in each language."""
+    return lambda _: Content(*words)
 
 
 def sender_of(app: App) -> Sender:

@@ -166,6 +166,10 @@ _SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
 )
 
 
+SOURCE_COLUMNS = dict(_SOURCES)
+"""For each table of events: what stands for the columns of filters that it lacks."""
+
+
 def events(scope: Scope, place: Place, limit: int, *, only_traffic: bool = False) -> Query:
     """Up to `limit` rows before `place`, newest first, of the three tables that hold events, or of traffic alone.
 

@@ -76,6 +76,7 @@ from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.cases import cases
 from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, custom, event, view
+from tests.support.receiver import says
 
 SOURCES = sorted(Path(tally.__file__).parent.rglob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
@@ -637,9 +638,9 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     """Add a channel, send notices to it and change it."""
     row = ("0" * 16, account, "ntfy", "Phone", {"url": "https://ntfy.example.com", "topic": "t"})
     quiet = channels.Quiet(0, 1, "UTC")
-    channels.add_channel(connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None)))
+    channels.add_channel(connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None, "en")))
     for fact in ("first", "second"):
-        content = outbox.Content("Title", "Text")
+        content = says("Title", "Text")
         assert outbox.add(connection, outbox.New(account, "test", fact, content, NOON_MS + DAY_MS), NOON_MS) == 1
     outbox.add(connection, outbox.New(account, "test", "first", content, NOON_MS + DAY_MS), NOON_MS, ["no channel"])
     outbox.resume(connection)
@@ -659,7 +660,7 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     outbox.notices(connection, account)
     outbox.delete_old(connection, NOON_MS + DAY_MS)
     channels.all_channels(connection)
-    channels.change_channel(connection, "0" * 16, "Phone", {}, None, None)
+    channels.change_channel(connection, "0" * 16, "Phone", {}, None, None, "de")
     channels.replace_secret(connection, "0" * 16, "secret", NOON_MS)
     channels.delete_channel(connection, "0" * 16)
 

@@ -13,16 +13,21 @@ from tally_client.schema import (
     AnnotationChanges,
     AnnotationsAnswer,
     AnnotationSaved,
+    BulkEvents,
     ChangesAnswer,
     ChannelAnswer,
     ChannelChanges,
     ChannelsAnswer,
     ChannelSecretAnswer,
     ChannelTestAnswer,
+    CollectAnswer,
     CrawlerPurpose,
     CrawlersAnswer,
     CrawlReports,
     CrawlReportsAnswer,
+    DeletionFilters,
+    DeletionPreviewAnswer,
+    DeletionsAnswer,
     EventDataAnswer,
     EventNamesAnswer,
     EventsAnswer,
@@ -47,6 +52,7 @@ from tally_client.schema import (
     ManagedWebsiteAnswer,
     NewAnnotation,
     NewChannel,
+    NewDeletion,
     NewFunnel,
     NewGoal,
     NewSegment,
@@ -944,6 +950,18 @@ class ManageClient(Manager):
         """
         return cast(ManagedWebsiteAnswer, self._request("POST", "/api/v1/websites", body))
 
+    def send_events(self, website_id: str, body: BulkEvents) -> CollectAnswer:
+        """Send many events.
+
+        Up to 500 events of the last 72 hours in one request, as a server has them: `timestamp` or `age_ms` says
+        when. The fields and the checks are those of `/api/collect`, with these differences: `session_id` is
+        required where an event has a visitor (all types but `vitals`, `heatmap` and `leave`), an unknown field
+        rejects its event, `website_id` is that of the path or absent, and an event has no country. The address
+        and the User-Agent of the request are not used. Events with an `event_id` can be sent again without being
+        counted twice. At most 262,144 bytes. Needs the scope `import`.
+        """
+        return cast(CollectAnswer, self._request("POST", path("/api/v1/websites/{id}/events", id=website_id), body))
+
     def create_annotation(self, website_id: str, body: NewAnnotation) -> AnnotationSaved:
         """Save an annotation."""
         return cast(
@@ -1158,6 +1176,43 @@ class ManageClient(Manager):
         """
         return cast(
             ExclusionsAnswer, self._request("PATCH", path("/api/v1/websites/{id}/exclusions", id=website_id), body)
+        )
+
+    def list_deletions(self, website_id: str) -> DeletionsAnswer:
+        """Deletions of events.
+
+        The deletions of the website, newest first, with their state and progress.
+        """
+        return cast(DeletionsAnswer, self._request("GET", path("/api/v1/websites/{id}/deletions", id=website_id)))
+
+    def create_deletion(self, website_id: str, body: NewDeletion) -> DeletionsAnswer:
+        """Delete the events of a preview.
+
+        Begins in the background, where the number of events of the preview still holds. What is deleted cannot
+        be restored.
+        """
+        return cast(
+            DeletionsAnswer, self._request("POST", path("/api/v1/websites/{id}/deletions", id=website_id), body)
+        )
+
+    def preview_deletion(self, website_id: str, body: DeletionFilters) -> DeletionPreviewAnswer:
+        """Preview a deletion of events.
+
+        Counts the events that match all filters. The newest preview of a website can be used to delete.
+        """
+        return cast(
+            DeletionPreviewAnswer,
+            self._request("POST", path("/api/v1/websites/{id}/deletions/preview", id=website_id), body),
+        )
+
+    def stop_deletion(self, website_id: str, number: int) -> DeletionsAnswer:
+        """Stop a deletion.
+
+        What is deleted stays deleted. A deletion that has ended stays as it is.
+        """
+        return cast(
+            DeletionsAnswer,
+            self._request("DELETE", path("/api/v1/websites/{id}/deletions/{number}", id=website_id, number=number)),
         )
 
     def get_imports(self, website_id: str) -> ImportsAnswer:

@@ -548,6 +548,10 @@ Quiet = TypedDict(
 ChannelKind: TypeAlias = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed"]
 
 
+# The language of the notices of a channel.
+NoticeLanguage: TypeAlias = Literal["en", "de", "fr", "es"]
+
+
 class NewChannel(TypedDict):
     """A new channel; which fields it takes depends on its kind."""
 
@@ -560,6 +564,7 @@ class NewChannel(TypedDict):
     # An access token of ntfy.
     token: NotRequired[str]
     quiet: NotRequired[Quiet | None]
+    language: NotRequired[NoticeLanguage]
 
 
 class ChannelChanges(TypedDict):
@@ -570,6 +575,7 @@ class ChannelChanges(TypedDict):
     topic: NotRequired[str]
     token: NotRequired[str]
     quiet: NotRequired[Quiet | None]
+    language: NotRequired[NoticeLanguage]
     # true pauses the channel, false resumes it.
     paused: NotRequired[bool]
 
@@ -585,6 +591,7 @@ class Channel(TypedDict):
     created_at: str
     failing_since: str | None
     last_error: str | None
+    language: NoticeLanguage
     # Shown to owners on the pages alone.
     host: str | None
     # The signing key of a webhook, in the answer that creates it alone.
@@ -725,6 +732,74 @@ class Import(TypedDict):
     last_day: str | None
 
 
+DeletionFilters = TypedDict(
+    "DeletionFilters",
+    {
+        # A date or time
+        "from": "str",
+        # A date
+        "to": "str",
+        # Time zone of dates; by default that of the website.
+        "tz": "NotRequired[str | None]",
+        # As in a query
+        "filters": "NotRequired[list[str]]",
+        # Types of events; by default all.
+        "types": "NotRequired[list[str] | None]",
+    },
+)
+
+
+DeletionPreview = TypedDict(
+    "DeletionPreview",
+    {
+        # Names the preview where it is used to delete.
+        "id": "str",
+        "from": "str",
+        "to": "str",
+        "filters": "list[str]",
+        "events": "int",
+        "visits_changed": "int",
+        "visits_gone": "int",
+        "days": "int",
+        "imported_sums_days": "int",
+        # Up to 10 of the most frequent values of each field with a filter.
+        "samples": "dict[str, list[str]]",
+        "not_covered": "list[Literal['sources', 'heatmaps', 'imported_sums', 'expired_days', 'other_values']]",
+        # Files of backups on the server, newest first, which still have the events.
+        "backups": "list[str]",
+    },
+)
+
+
+class DeletionPreviewAnswer(TypedDict):
+    data: DeletionPreview
+
+
+class NewDeletion(TypedDict):
+    preview: str
+    events: int
+
+
+Deletion = TypedDict(
+    "Deletion",
+    {
+        "number": "int",
+        "state": "Literal['running', 'done', 'stopped']",
+        "begun_at": "str",
+        "ended_at": "str | None",
+        "from": "str",
+        "to": "str",
+        "filters": "list[str]",
+        "events": "int",
+        "deleted": "int",
+    },
+)
+
+
+class DeletionsAnswer(TypedDict):
+    data: list[Deletion]
+
+
 class Imports(TypedDict):
     imports: list[Import]
     upload: Upload | None
@@ -763,6 +838,9 @@ ErrorCode: TypeAlias = Literal[
     "unknown_website",
     "unknown_definition",
     "unknown_import",
+    "unknown_deletion",
+    "preview_outdated",
+    "deletion_running",
     "unknown_channel",
     "unknown_notice",
     "channel_refused",
@@ -1944,6 +2022,11 @@ class RealtimeMeta(TypedDict):
     website_id: str
     # The end of the window.
     time: str
+
+
+class BulkEvents(TypedDict):
+    context: NotRequired[Context]
+    events: list[Event]
 
 
 class CrawlReportsCrawls(TypedDict):

@@ -1,0 +1,64 @@
+"""Background work that deletes events: those of imports that are undone (tally/transfer/undo.py), and those that match
+filters (tally/transfer/event_deletion.py).
+
+It is a source of turns (tally/maintenance/scheduler.py), one for each import and each deletion under way. Its
+transactions go through the builder, which waits while many events arrive and rests after each.
+"""
+
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+
+from tally.clock import Clock
+from tally.events.sessions import Sessions
+from tally.maintenance.deletion_worker import Write
+from tally.maintenance.scheduler import Turn
+from tally.storage import deletion_records, import_records
+
+
+class EventRemoval:
+    """A source of turns. `sessions`: the visitors in memory, used on the writer's thread.
+
+    `changed` is called with the website whose events were deleted, `deleted` at the end of an import or a deletion: what
+    was deleted is then still in the log.
+    """
+
+    def __init__(
+        self,
+        write: Write,
+        clock: Clock,
+        sessions: Sessions | None,
+        changed: Callable[[int], None],
+        deleted: Callable[[], None],
+    ) -> None:
+        self._write, self._clock, self._sessions = write, clock, sessions
+        self._changed, self._deleted = changed, deleted
+
+    async def turns(self) -> list[Turn]:
+        """Return a turn for each import that is being undone, and for each deletion that runs."""
+        imports, deletions = await self._write(_pending)
+        return [
+            *(Turn(f"undo of import {number}", one, partial(self._undo, one, number)) for one, number in imports),
+            *(Turn(f"deletion {number}", one, partial(self._delete, one, number)) for one, number in deletions),
+        ]
+
+    async def _undo(self, website: int, number: int) -> bool:
+        from tally.transfer import undo  # here: a server that starts does not need it
+
+        return self._after(website, await self._write(undo.step, website, number))
+
+    async def _delete(self, website: int, number: int) -> bool:
+        from tally.transfer import event_deletion  # here: a server that starts does not need it
+
+        now_ms = self._clock.wall_ms()
+        return self._after(website, await self._write(event_deletion.step, website, number, now_ms, self._sessions))
+
+    def _after(self, website: int, has_more: bool) -> bool:
+        self._changed(website)
+        if not has_more:
+            self._deleted()
+        return has_more
+
+
+def _pending(connection: sqlite3.Connection) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    return import_records.undoing(connection), deletion_records.running(connection)

@@ -1,0 +1,185 @@
+"""What a deletion of events by filter would delete (tally/transfer/event_deletion.py), counted without deleting.
+
+The same conditions decide. Of days that have only columns the matching events are found in these, and only their rows
+are made, for the time of the read.
+"""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tally.columns import deleted_rows
+from tally.columns.statements import TABLES, TRAFFIC
+from tally.engine.values import Place, Scope
+from tally.events.dimensions import FIELDS, VISIT_FIELDS
+from tally.events.filters import Filter
+from tally.reports import event_list
+from tally.reports.cache import ResultCache
+from tally.reports.coverage import Coverage, conditions_of, coverage_of
+from tally.rollups import imported_sums
+from tally.rollups.rollup_state import KEPT
+from tally.storage.deletion_records import Plan, matching
+from tally.storage.sql.events import SOURCE_COLUMNS, of_visit
+from tally.timestamps import DAY_MS
+
+MAX_SAMPLES = 10
+# Different values of a field that are counted to choose the samples.
+_MAX_VALUES = 10_000
+_ALL = 1 << 40
+
+
+class DeletionPreview(NamedTuple):
+    """What would be deleted, and what is not covered. samples: the most frequent values of each field with a filter.
+
+    not_covered: `heatmaps`, `imported_sums`, `expired_days`, `other_values`, `sources` (docs/deleting-events.md).
+    """
+
+    plan: Plan
+    events: int
+    visits_changed: int
+    visits_gone: int
+    days: int
+    imported_sums_days: int
+    samples: dict[str, list[str]]
+    not_covered: list[str]
+
+
+class _Counts:
+    def __init__(self, connection: sqlite3.Connection, website: int, plan: Plan) -> None:
+        self.connection, self.website, self.plan = connection, website, plan
+        self.events = self.changed = self.gone = self.without_source = 0
+        self.values: dict[str, Counter[int]] = {
+            of.field: Counter() for of in plan.filters if of.property_name is None and of.field != "type"
+        }
+
+    def count(self, source: int, day: int) -> int:
+        """Count the matching events of a day, which statements see; return their number."""
+        begin_ms, end_ms = max(day * DAY_MS, self.plan.from_ms), min((day + 1) * DAY_MS, self.plan.to_ms)
+        matches, values = matching(self.website, self.plan, TABLES[source])
+        table = TABLES[source]
+        where = f"from {table} where website = ? and ts >= ? and ts < ? and {matches}"
+        parameters = (self.website, begin_ms, end_ms, *values)
+        events = int(self.connection.execute(f"/* preview.events */ select count(*) {where}", parameters).fetchone()[0])
+        if events and source == TRAFFIC:
+            self._count_visits(where, parameters, day)
+        if events:
+            self._count_values(source, where, parameters)
+        self.events += events
+        return events
+
+    def _count_visits(self, where: str, parameters: Sequence[object], day: int) -> None:
+        gone, changed, without_source = self.connection.execute(
+            "/* preview.visits */ select coalesce(sum(deleted = own.pageviews + own.events), 0),"
+            " coalesce(sum(deleted < own.pageviews + own.events), 0), coalesce(sum(deleted < own.pageviews + own.events"
+            f" and own.channel != 1 and times like '%,' || (own.start_ms + own.acquired_after_ms) || ',%'), 0)"
+            " from (select event.visitor as visitor, event.visit as visit, count(*) as deleted,"
+            f" ',' || group_concat(event.ts) || ',' as times {where} group by 1, 2) as some join visit as own"
+            " on own.website = ? and own.day = ? and own.visitor = some.visitor and own.visit = some.visit",
+            (*parameters, self.website, day),
+        ).fetchone()
+        self.gone += gone
+        self.changed += changed
+        self.without_source += without_source
+
+    def _count_values(self, source: int, where: str, parameters: Sequence[object]) -> None:
+        fixed = SOURCE_COLUMNS[TABLES[source]]
+        for field, known in self.values.items():
+            column = of_visit(field) if source == TRAFFIC and field in VISIT_FIELDS else fixed.get(field, field)
+            for label, events in self.connection.execute(
+                f"/* preview.values */ select {column}, count(*) {where} group by 1", parameters
+            ):
+                if label in known or len(known) < _MAX_VALUES:
+                    known[label] += events
+
+    def samples(self) -> dict[str, list[str]]:
+        """Return the most frequent values of each field."""
+        found = {}
+        for field, known in self.values.items():
+            labels = [label for label, _ in known.most_common(MAX_SAMPLES)]
+            texts = [
+                self.connection.execute("/* preview.text */ select text from label where id = ?", (label,)).fetchone()
+                for label in labels
+            ]
+            found[field] = [text[0] for text in texts if text is not None]
+        return found
+
+
+def preview(
+    connection: sqlite3.Connection, website: int, span: tuple[int, int], filters: tuple[Filter, ...], last_id: int
+) -> DeletionPreview:
+    """Return what would be deleted of [from_ms, to_ms) of website time; `connection` must be in a read transaction."""
+    plan = Plan(*span, filters, last_id, ())
+    counts = _Counts(connection, website, plan)
+    scope = Scope(website, *span, filters)
+    coverage = coverage_of(connection, scope, ResultCache())
+    expired = {day for day, known in coverage.known.days.items() if known.state == KEPT}
+    days: list[tuple[int, ...]] = []
+    for source, table in enumerate(TABLES):
+        found = []
+        for day in _days(connection, website, source, table, span):
+            if day in expired and source == TRAFFIC:
+                continue
+            is_shown = _show(coverage, source, day)
+            if counts.count(source, day):
+                found.append(day)
+            if is_shown:
+                deleted_rows.hide(connection)
+        days.append(tuple(found))
+    plan = plan._replace(days=tuple(days))
+    sums = imported_sums.count_days(connection, website, *plan.whole_days)
+    not_covered = [
+        name
+        for name, is_true in (
+            ("sources", counts.without_source > 0),
+            ("heatmaps", not plan.deletes_heatmaps),
+            ("imported_sums", sums > 0 and not plan.deletes_sums),
+            ("expired_days", bool(expired)),
+            ("other_values", any(_is_folded(connection, website, field) for field in counts.values)),
+        )
+        if is_true
+    ]
+    return DeletionPreview(
+        *(plan, counts.events, counts.changed, counts.gone, len(set().union(*days)), sums),
+        *(counts.samples(), not_covered),
+    )
+
+
+def _days(connection: sqlite3.Connection, website: int, source: int, table: str, span: tuple[int, int]) -> list[int]:
+    """Return the days of a range that have events of a source, with one lookup each."""
+    first, last = span[0] // DAY_MS, (span[1] - 1) // DAY_MS
+    found = {day for day, _ in deleted_rows.parts_without_rows(connection, website, first, last, (source,))}
+    from_ms = span[0]
+    while row := connection.execute(
+        f"/* preview.days */ select ts from main.{table} where website = ? and ts >= ? and ts < ? order by ts limit 1",
+        (website, from_ms, span[1]),
+    ).fetchone():
+        found.add(row[0] // DAY_MS)
+        from_ms = (row[0] // DAY_MS + 1) * DAY_MS
+    return sorted(found)
+
+
+def _show(coverage: Coverage, source: int, day: int) -> bool:
+    """Let statements see the matching events of a day that has only columns; return whether there are any."""
+    connection, website = coverage.connection, coverage.website
+    if not deleted_rows.parts_without_rows(connection, website, day, day, (source,)):
+        return False
+    span = max(day * DAY_MS, coverage.scope.from_ms), min((day + 1) * DAY_MS, coverage.scope.to_ms)
+    own = conditions_of(connection, coverage.filters)
+    which = event_list.matching(coverage, own, source, span, Place(span[1], 0, 1 << 62), _ALL)
+    if which is None:
+        deleted_rows.show(connection, website, [day], [source])
+    elif len(which):
+        deleted_rows.show_events(connection, website, source, day, which)
+    return which is None or len(which) > 0
+
+
+def _is_folded(connection: sqlite3.Connection, website: int, field: str) -> bool:
+    """Return whether events have `(other)` in place of a value of a field."""
+    if field not in FIELDS:
+        return False
+    row = connection.execute(
+        "/* preview.is_folded */ select 1 from new_value where website = ? and field = ? and events > 0 limit 1",
+        (website, FIELDS.index(field)),
+    ).fetchone()
+    return row is not None

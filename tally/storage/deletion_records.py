@@ -1,0 +1,152 @@
+"""Deletions of events by filter: the table `deletion`, one row each.
+
+A row has what is deleted, and while the deletion runs its place, with which it continues after a crash
+(tally/transfer/event_deletion.py). It stays when the deletion has ended, without its place.
+All functions run within a transaction, or on a snapshot, of the caller.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from tally.events.filters import Filter
+from tally.storage.sql.events import SOURCE_COLUMNS
+from tally.storage.sql.filters import Query, conditions
+from tally.timestamps import DAY_MS
+
+RUNNING, DONE, STOPPED = "running", "done", "stopped"
+# Older ones are deleted, so that a program cannot fill the table.
+MAX_ENDED = 100
+IS_RUNNING = "exists (select 1 from deletion where deletion.website = {website} and deletion.state = 'running')"
+"""SQL for whether events of a website are being deleted."""
+
+
+class Plan(NamedTuple):
+    """What is deleted: events with ids up to `last_id`, in [from_ms, to_ms) of website time, that match all filters;
+    and by source (tally/columns/statements.py) the days that have such events."""
+
+    from_ms: int
+    to_ms: int
+    filters: tuple[Filter, ...]
+    last_id: int
+    days: tuple[tuple[int, ...], ...]
+
+    @property
+    def whole_days(self) -> tuple[int, int]:
+        """The first of the whole days of the range, and the end of these."""
+        return -(-self.from_ms // DAY_MS), self.to_ms // DAY_MS
+
+    @property
+    def deletes_sums(self) -> bool:
+        """Whether imported sums of whole days are deleted: they are of no filter."""
+        return not self.filters
+
+    @property
+    def deletes_heatmaps(self) -> bool:
+        """Whether heatmap points of whole days are deleted: these are known by page and day alone."""
+        return all(of.field == "pathname" or (of.field == "type" and of.accepts("heatmap")) for of in self.filters)
+
+
+def matching(website: int, plan: Plan, table: str) -> Query:
+    """Return an SQL expression for whether a row of a table of events is deleted: 0 or 1."""
+    filters, values = conditions(website, plan.filters, SOURCE_COLUMNS[table])
+    sql = f"({table}.ts >= ? and {table}.ts < ? and {table}.id <= ?{filters})"
+    return sql, [plan.from_ms, plan.to_ms, plan.last_id, *values]
+
+
+class DeletionRecord(NamedTuple):
+    """A deletion. `events`: how many it has to delete; `deleted`: how many are deleted."""
+
+    website: int
+    number: int
+    state: str
+    begun_ms: int
+    ended_ms: int | None
+    events: int
+    deleted: int
+    plan: Plan
+    progress: str | None
+
+
+_COLUMNS = (
+    "website, number, state, begun_ms, ended_ms, events, deleted, from_ms, to_ms, filters, last_id, days, progress"
+)
+
+
+def records(connection: sqlite3.Connection, website: int) -> list[DeletionRecord]:
+    """Return the deletions of a website, newest first."""
+    rows = connection.execute(
+        f"/* deletion_records.all */ select {_COLUMNS} from deletion where website = ? order by number desc", (website,)
+    )
+    return list(map(_record, rows))
+
+
+def record(connection: sqlite3.Connection, website: int, number: int) -> DeletionRecord | None:
+    """Return a deletion of a website; None where there is none of that number."""
+    row = connection.execute(
+        f"/* deletion_records.one */ select {_COLUMNS} from deletion where website = ? and number = ?",
+        (website, number),
+    ).fetchone()
+    return None if row is None else _record(row)
+
+
+def _record(row: Sequence[Any]) -> DeletionRecord:
+    website, number, state, begun_ms, ended_ms, events, deleted, from_ms, to_ms, filters, last_id, days, progress = row
+    found = tuple(Filter(field, operator, tuple(values)) for field, operator, values in orjson.loads(filters))
+    plan = Plan(from_ms, to_ms, found, last_id, tuple(map(tuple, orjson.loads(days))))
+    return DeletionRecord(website, number, state, begun_ms, ended_ms, events, deleted, plan, progress)
+
+
+def running(connection: sqlite3.Connection) -> list[tuple[int, int]]:
+    """Return (website, number) of the deletions that run."""
+    return connection.execute(
+        "/* deletion_records.running */ select website, number from deletion where state = 'running'"
+        " order by website, number"
+    ).fetchall()
+
+
+def is_running(connection: sqlite3.Connection, website: int) -> bool:
+    """Return whether events of a website are being deleted."""
+    row = connection.execute(f"/* deletion_records.is_running */ select {IS_RUNNING.format(website='?')}", (website,))
+    return bool(row.fetchone()[0])
+
+
+def begin(connection: sqlite3.Connection, website: int, plan: Plan, events: int, now_ms: int) -> int:
+    """Insert a deletion, which runs; return its number."""
+    filters = [(of.field, of.operator, of.values) for of in plan.filters]
+    ((number,),) = connection.execute(
+        "/* deletion_records.begin */ insert into deletion (website, number, state, begun_ms, events, deleted, from_ms,"
+        " to_ms, filters, last_id, days, progress) values (?1, (select coalesce(max(number), 0) + 1 from deletion"
+        " where website = ?1), 'running', ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, '[0,0,-1,-1]') returning number",
+        (
+            *(website, now_ms, events, plan.from_ms, plan.to_ms),
+            *(orjson.dumps(filters).decode(), plan.last_id, orjson.dumps(plan.days).decode()),
+        ),
+    ).fetchall()
+    connection.execute(
+        "/* deletion_records.older */ delete from deletion where website = ? and number <= ? and state != 'running'",
+        (website, number - MAX_ENDED),
+    )
+    return int(number)
+
+
+def save(connection: sqlite3.Connection, website: int, number: int, place: Sequence[int], deleted: int) -> None:
+    """Store the place of a running deletion, and add to the number of deleted events."""
+    connection.execute(
+        "/* deletion_records.save */ update deletion set progress = ?, deleted = deleted + ?"
+        " where website = ? and number = ? and state = 'running'",
+        (orjson.dumps(place).decode(), deleted, website, number),
+    )
+
+
+def end(connection: sqlite3.Connection, website: int, number: int, state: str, now_ms: int) -> bool:
+    """Store that a running deletion is done or stopped; return whether it ran."""
+    return bool(
+        connection.execute(
+            "/* deletion_records.end */ update deletion set state = ?, ended_ms = ?, progress = null, days = '[]'"
+            " where website = ? and number = ? and state = 'running'",
+            (state, now_ms, website, number),
+        ).rowcount
+    )

@@ -1,0 +1,170 @@
+"""Deletion of events by filter over HTTP: preview, deletion, progress, stop (docs/deleting-events.md)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tally.transfer import event_deletion
+from tests.support.app import NOON_MS, OWNER, App
+from tests.support.page_client import PageClient, logged_in
+
+DAY_MS = 86_400_000
+RANGE = {"from": "2026-11-01", "to": "2026-11-18"}
+
+
+class Site:
+    """A website with events, of a signed-in owner."""
+
+    def __init__(self, app: App, browser: PageClient, id: str) -> None:
+        self.app, self.browser, self.id = app, browser, id
+        self.path = f"/api/account/websites/{id}/deletions"
+
+    async def send(self, path: str, count: int, day: int = 0) -> None:
+        event = {"type": "pageview", "url": f"https://example.com{path}", "timestamp": NOON_MS - day * DAY_MS}
+        for n in range(count):
+            own = event | {"session_id": f"session {path} {n}"}
+            answer = await self.app.collect({"website_id": self.id, "events": [own]})
+            assert answer.json["accepted"] == 1, answer.text
+
+    async def preview(self, *filters: str, **more: Any) -> Any:
+        return await self.browser("POST", f"{self.path}/preview", RANGE | {"filters": list(filters)} | more)
+
+    async def delete(self, preview: Any, **more: Any) -> Any:
+        sent = {"preview": preview["id"], "events": preview["events"]} | more
+        return await self.browser("POST", self.path, sent)
+
+    async def state(self) -> Any:
+        return (await self.browser("GET", self.path)).json["data"]
+
+    async def end(self) -> Any:
+        """Return the newest deletion once it has ended."""
+        while (found := (await self.state())[0])["state"] == "running":
+            await asyncio.sleep(0.02)
+        return found
+
+    async def pageviews(self) -> dict[str, int]:
+        answer = await self.browser(
+            "GET", f"/api/account/websites/{self.id}/top/pathname?from=2026-11-01&to=2026-11-18"
+        )
+        return {row["value"]: row["pageviews"] for row in answer.json["data"]}
+
+
+@pytest.fixture
+async def site(app: App) -> Site:
+    site = Site(app, await logged_in(app, OWNER), await app.website())
+    await site.send("/a", 3)
+    await site.send("/a", 2, 1)
+    await site.send("/b", 4)
+    return site
+
+
+async def test_events_are_previewed_and_deleted(site: Site) -> None:
+    """Another number of events than was previewed is refused."""
+    preview = (await site.preview("filter_pathname=/a")).json["data"]
+    assert preview["events"] == 5
+    assert (preview["visits_gone"], preview["visits_changed"], preview["days"]) == (5, 0, 2)
+    assert preview["samples"] == {"pathname": ["/a"]}
+    assert (preview["not_covered"], preview["backups"], preview["imported_sums_days"]) == ([], [], 0)
+    answer = await site.delete(preview, events=4)
+    assert (answer.status, answer.json["error"]["code"], answer.json["events"]) == (409, "preview_outdated", 5)
+    await site.send("/a", 6)
+    answer = await site.delete(preview)
+    assert (answer.status, answer.json["error"]["code"], answer.json["events"]) == (409, "preview_outdated", 11)
+    answer = await site.delete(preview, events=11)
+    assert answer.status == 202, answer.text
+    found = await site.end()
+    assert (found["state"], found["events"], found["deleted"]) == ("done", 11, 11)
+    assert (found["from"], found["filters"]) == ("2026-11-01T00:00:00.000+00:00", ["filter_pathname=/a"])
+    assert await site.pageviews() == {"/b": 4}
+    await site.send("/a", 1)
+    assert await site.pageviews() == {"/a": 1, "/b": 4}
+    lines = site.app.sql("select action, detail from audit where action = 'events_deleted'")
+    assert len(lines) == 1
+    assert "filter_pathname=/a" in lines[0][1]
+
+
+async def test_a_preview_belongs_to_one_website_and_is_the_newest(site: Site) -> None:
+    """After a restart, and after another preview of the website, an id is unknown."""
+    first = (await site.preview("filter_pathname=/a")).json["data"]
+    second = (await site.preview("filter_pathname=/b")).json["data"]
+    assert (await site.delete(first)).json["error"]["code"] == "preview_outdated"
+    other = await site.app.website("other.example")
+    answer = await site.browser(
+        "POST", f"/api/account/websites/{other}/deletions", {"preview": second["id"], "events": 4}
+    )
+    assert answer.json["error"]["code"] == "preview_outdated"
+    assert site.app.sql("select count(*) from deletion") == [(0,)]
+
+
+async def test_a_deletion_continues_after_a_restart_and_can_be_stopped(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One deletion at a time a website; what is deleted before it is stopped stays deleted."""
+    monkeypatch.setattr(event_deletion, "_ROWS", 1)
+    await site.app.background_work.stop()
+    preview = (await site.preview("filter_pathname=/b")).json["data"]
+    assert (await site.delete(preview)).status == 202
+    assert (await site.delete(preview)).json["error"]["code"] == "deletion_running"
+    removal = site.app.background_work.removal
+    for _ in range(2):
+        (turn,) = await removal.turns()
+        await turn.step()
+    assert (await site.state())[0]["deleted"] < 4
+    await site.app.restart()
+    found = await site.end()
+    assert (found["state"], found["deleted"]) == ("done", 4)
+    assert await site.pageviews() == {"/a": 5}
+    await site.app.background_work.stop()
+    preview = (await site.preview("filter_pathname=/a")).json["data"]
+    await site.delete(preview)
+    (turn,) = await site.app.background_work.removal.turns()
+    await turn.step()
+    answer = await site.browser("DELETE", f"{site.path}/2")
+    assert (answer.status, answer.json["data"][0]["state"]) == (200, "stopped")
+    assert await site.app.background_work.removal.turns() == []
+    left = 5 - answer.json["data"][0]["deleted"]
+    assert sum((await site.pageviews()).values()) == left
+    assert 0 < left < 5
+    assert (await site.browser("DELETE", f"{site.path}/3")).json["error"]["code"] == "unknown_deletion"
+    assert (await site.browser("DELETE", f"{site.path}/x")).json["error"]["code"] == "unknown_deletion"
+
+
+async def test_the_usage_of_the_month_is_given_back(app: App) -> None:
+    """Of accounts with a monthly limit: docs/reference/limits.md."""
+    site = Site(app, await logged_in(app, OWNER, plan="free"), await app.website(plan="free"))
+    await site.send("/a", 3)
+    await site.send("/b", 2)
+    assert app.sql("select events from website_usage") == [(5,)]
+    await site.delete((await site.preview("filter_pathname=/a")).json["data"])
+    await site.end()
+    assert app.sql("select events from website_usage") == [(2,)]
+    assert app.sql("select sum(events) from account_usage") == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({"from": "2026-11-01"}, "to"),
+        ({"from": "soon", "to": "2026-11-18"}, "from"),
+        ({"from": "2026-11-18", "to": "2026-11-01"}, "from"),
+        (RANGE | {"tz": "Mars/Base"}, "tz"),
+        (RANGE | {"filters": "filter_pathname=/a"}, "filters"),
+        (RANGE | {"filters": ["pathname=/a"]}, "filters"),
+        (RANGE | {"filters": ["filter_pathname=/a"] * 21}, "filters"),
+        (RANGE | {"types": []}, "types"),
+        (RANGE | {"types": ["click"]}, "types"),
+        (RANGE | {"samples": 3}, "samples"),
+    ],
+    ids=str,
+)
+async def test_what_is_invalid_is_named(site: Site, sent: dict[str, Any], field: str) -> None:
+    """400 with the field at fault."""
+    answer = await site.browser("POST", f"{site.path}/preview", sent)
+    assert (answer.status, answer.json["error"]["code"], answer.json["error"]["field"]) == (400, "invalid_field", field)
+
+
+async def test_types_are_a_filter(site: Site) -> None:
+    """`types` is short for a filter by type."""
+    assert (await site.preview(types=["pageview"])).json["data"]["events"] == 9
+    assert (await site.preview(types=["event"])).json["data"]["events"] == 0
