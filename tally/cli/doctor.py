@@ -51,7 +51,17 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--identity", metavar="FILE", type=argument(path_of), help="private key of age, for the drill")
     of_backups = ("backup_dir", "backup_to", "backup_credentials", "upgrade_backup")
     of_sign_in = ("base_url", "base_path", "oidc_issuer", "oidc_logout")
-    for name in ("geoip_db", "min_free_disk", *of_backups, "acme", "acme_directory", "acme_store", *of_sign_in):
+    of_cluster = ("clickhouse", "cluster_mode", "cluster_name")
+    for name in (
+        "geoip_db",
+        "min_free_disk",
+        *of_backups,
+        *of_cluster,
+        "acme",
+        "acme_directory",
+        "acme_store",
+        *of_sign_in,
+    ):
         add_setting(parser, name)
 
 
@@ -83,6 +93,10 @@ def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:
         if is_drill:
             yield from _done(doctor_offsite.restore_drill, case)
     yield from _done(database, case)
+    if case.settings.cluster_mode != "none":
+        from tally.cluster import doctor as followed  # here: most installations do not need it
+
+        yield from _done(followed.cluster, case)
 
 
 def certificate(case: Case) -> Iterator[Finding]:

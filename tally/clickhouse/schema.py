@@ -19,7 +19,7 @@ _EVENT = (
 )
 _MEASURES = ", ".join(f"{name} Nullable(Int64)" for name in MEASURES)
 # By table: columns, partition, order.
-_TABLES = {
+TABLES = {
     # Traffic of days that are not settled: each event with the source that it was sent with.
     "event": (f"{_PLACE}, {_EVENT}", "day", "website, day, visitor, ts, id"),
     # Web vitals, leaves and events of experiments. A leave whose values have increased has several rows.
@@ -60,7 +60,7 @@ def statements(*, is_replicated: bool) -> list[str]:
         settings = _DURABLE | {"non_replicated_deduplication_window": _BLOCKS}
     written = ", ".join(f"{name} = {value}" for name, value in settings.items())
     found = []
-    for name, (columns, partition, order) in _TABLES.items():
+    for name, (columns, partition, order) in TABLES.items():
         place = f"'/tally/{{shard}}/{{database}}/{name}', '{{replica}}'"
         engine = f"ReplicatedMergeTree({place})" if is_replicated else "MergeTree"
         found.append(

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.clickhouse.rows import Row, StoredRow, rows_of
+from tally.errors import log, where_it_failed
 from tally.events.dimensions import FIELDS
 from tally.events.validation import LEAVE, MEASURES
 from tally.sqlite.decision import Decision
@@ -65,15 +66,24 @@ class Outbox:
         if self.bytes > MAX_BYTES:
             cluster_tables.end_all(connection, "ClickHouse was away for too long")
             return
-        bodies = batch_of(_stored(connection, decision, rows, copies))
-        for row in _increased(connection, decision, copies):
-            bodies["measure"] = bodies.get("measure", b"") + orjson.dumps(row) + b"\n"
-        packed = [(self.last + 1, name, zlib.compress(body, _LEVEL)) for name, body in bodies.items()]
+        try:
+            bodies = batch_of(_stored(connection, decision, rows, copies))
+            for row in _increased(connection, decision, copies):
+                bodies["measure"] = bodies.get("measure", b"") + orjson.dumps(row) + b"\n"
+        except (KeyError, TypeError, ValueError) as failure:
+            # A fault here must not keep an event from being stored.
+            log.error("a commit cannot be shipped: %s", where_it_failed(failure))
+            cluster_tables.end_all(connection, "a commit could not be shipped")
+            return
+        # A commit whose outcome was unknown may have been stored.
+        stored = connection.execute("/* outbox.last */ select max(number) from cluster_outbox").fetchone()[0]
+        number = max(self.last, stored or 0) + 1
+        packed = [(number, name, zlib.compress(body, _LEVEL)) for name, body in bodies.items()]
         if packed:
             connection.executemany(
                 "/* outbox.take */ insert into cluster_outbox (number, name, body) values (?, ?, ?)", packed
             )
-            self._taken = (self.last + 1, sum(len(body) for _, _, body in packed))
+            self._taken = (number, sum(len(body) for _, _, body in packed))
 
     def keep(self) -> None:
         """Count what was taken, once its transaction is committed."""
@@ -84,7 +94,7 @@ class Outbox:
     # --- shipping, each a transaction of the writer's thread
 
     def claim(self, connection: sqlite3.Connection, now_ms: int) -> Shipment | None:
-        """Return the batches to be sent next, always the same ones until they are shipped; None where there are none."""
+        """Return the batches to be sent next, the same ones until they are shipped; None where there are none."""
         series, shipped, claimed, claimed_ms = connection.execute(
             "/* outbox.state */ select series, shipped, claimed, claimed_ms from cluster_state"
         ).fetchone()
@@ -99,6 +109,7 @@ class Outbox:
                 break
             last, size = number, size + length
         if not last:
+            self.bytes = 0
             return None
         connection.execute("/* outbox.claim */ update cluster_state set claimed = ?, claimed_ms = ?", (last, now_ms))
         return Shipment(series, shipped, last, now_ms)
@@ -181,5 +192,3 @@ def measure_row(copy: int, ts: int, id: int, type_: int, texts: Iterable[str]) -
 def _text(connection: sqlite3.Connection, label: int) -> str:
     row = connection.execute("/* outbox.text */ select text from label where id = ?", (label,)).fetchone()
     return "" if row is None else str(row[0])
-
-

@@ -145,7 +145,7 @@ class Decision:
         return set() if self.check is None else {website for website, _ in self.check.events}
 
     @property
-    def left_again(self) -> list[event_ids.Row]:
+    def left_again(self) -> list[tuple[int, int, int]]:
         """(website, ts, id) of the stored leaves that were sent again."""
         return [
             (key[0], *self._left_before[key])

@@ -2,15 +2,15 @@
 other file.
 
 A website's events in ClickHouse are a copy, which has a number of its own there. Whatever changes stored events in
-another way than commits of the server, such as an import, ends the copy within its own transaction: triggers see to it,
-so that the code that changes them knows nothing of it. The website's reports are SQLite's from then on, until
-`cluster join` makes another copy.
+another way than commits of the server calls `end` in the same transaction: parts of imports, steps of their undo and of
+deletions. The website's reports are SQLite's from then on, until `cluster join` makes another copy. The copy of a
+deleted website, or of one whose days begin at another time than when it was made, counts for nothing either.
 """
 
 import sqlite3
 from typing import NamedTuple
 
-_TABLES = """
+SCRIPT = """
 create table cluster_state (
   series      text    not null,  -- of this file's batches; another one after `cluster init --again`
   shipped     integer not null,  -- the last batch that ClickHouse has
@@ -27,6 +27,7 @@ create table cluster_copy (
   copy         integer primary key autoincrement,
   website      integer not null,
   state        text    not null check (state in ('joining', 'joined', 'ended')),
+  day_offset_minutes  integer not null,     -- of the website, when it was begun
   from_day     integer not null,            -- in website time: older events have expired
   cleared_day  integer not null default 0,  -- events before it are deleted in ClickHouse as well
   last_id      integer not null default 0,  -- of the events that `cluster join` has sent
@@ -34,21 +35,6 @@ create table cluster_copy (
   deleted_ms   integer                      -- of an ended copy: when ClickHouse deleted it first
 ) strict;
 create unique index cluster_copy_of_website on cluster_copy (website) where state != 'ended';
-"""
-# Statements after which a copy lacks what SQLite has, or has more: (table, statement, reason).
-_ENDS = (
-    ("import", "insert", "import"),
-    ("import", "update", "import"),
-    ("imported_sum", "insert", "imported sums"),
-    ("deletion", "insert", "deleted events"),
-    ("deletion", "update", "deleted events"),
-    ("deleted_website", "insert", "deleted website"),
-)
-_OF_ZONE = """
-create trigger cluster_zone after update of day_offset_minutes on website
-when old.day_offset_minutes != new.day_offset_minutes begin
-  update cluster_copy set state = 'ended', reason = 'time zone' where website = new.number and state != 'ended';
-end;
 """
 
 
@@ -69,27 +55,25 @@ def exist(connection: sqlite3.Connection) -> bool:
     return found.fetchone() is not None
 
 
-def script(connection: sqlite3.Connection) -> str:
-    """Return the statements that create the tables and triggers in a file."""
-    tables = {name for (name,) in connection.execute("/* cluster_tables.all */ select name from sqlite_schema")}
-    triggers = [
-        f"create trigger cluster_{table}_{verb} after {verb} on {table} begin\n"
-        f"  update cluster_copy set state = 'ended', reason = '{reason}'"
-        " where website = new.website and state != 'ended';\nend;\n"
-        for table, verb, reason in _ENDS
-        if table in tables
-    ]
-    return "".join((_TABLES, *triggers, _OF_ZONE))
-
-
 def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
     """Return the copy of a website, None where it has none."""
     row = connection.execute(
-        "/* cluster_tables.copy */ select copy, state, from_day, last_id from cluster_copy"
+        "/* cluster_tables.copy */ select copy, state, from_day, last_id from cluster_copy join website"
+        " on number = cluster_copy.website and website.day_offset_minutes = cluster_copy.day_offset_minutes"
         " where website = ? and state != 'ended'",
         (website,),
     ).fetchone()
     return Copy(*row) if row else None
+
+
+def end(connection: sqlite3.Connection, website: int, reason: str) -> None:
+    """End the copy of a website, in the transaction that changes its events."""
+    if exist(connection):
+        connection.execute(
+            "/* cluster_tables.end */ update cluster_copy set state = 'ended', reason = ?"
+            " where website = ? and state != 'ended'",
+            (reason, website),
+        )
 
 
 def end_all(connection: sqlite3.Connection, reason: str) -> None:

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import orjson
 
+from tally.storage import cluster_tables
+
 RUNNING, INTERRUPTED, COMPLETE, UNDOING, UNDONE = "running", "interrupted", "complete", "undoing", "undone"
 # A transaction takes 50 ms, reading a chunk of lines a second.
 _SILENT_AFTER_MS = 30_000
@@ -121,6 +123,7 @@ def save(
     """Store how far a running import is. `days`: first and last of what is new; `place`: bytes read, and of how
     many."""
     first_day, last_day = days or (None, None)
+    cluster_tables.end(connection, website, "import")
     connection.execute(
         "/* import_records.save */ update import set state = 'running', changed_ms = ?, events = ?, duplicates = ?,"
         " rejected = ?, sums = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"

@@ -49,7 +49,7 @@ def expected_schema(*, has_cluster: bool = False) -> Schema:
     with closing(sqlite3.connect(":memory:")) as new:
         for statement in statements(asset("schema.sql").read_text("utf-8")):
             new.execute(statement)
-        for statement in statements(cluster_tables.script(new)) if has_cluster else ():
+        for statement in statements(cluster_tables.SCRIPT) if has_cluster else ():
             new.execute(statement)
         return _schema(new)
 
