@@ -117,7 +117,7 @@ class Comparison:
             facts = CopyFacts(self._sqlite, website.number, website.day_offset_ms, last_id)
             clickhouse = await ask(ClickHouseReports(self._servers.client, facts), scope._replace(website=copy))
             sqlite = await ask(self._sqlite, scope)
-            if sqlite == clickhouse:
+            if _plain(sqlite) == _plain(clickhouse):
                 return None
             found = Difference(name, repr(sqlite), repr(clickhouse))
         return found
@@ -130,6 +130,13 @@ class Comparison:
                 return last_id
             await asyncio.sleep(0.1)
         raise CannotFollow("ClickHouse is behind, and no running server ships to it: see `cluster status`")
+
+
+def _plain(answer: Any) -> Any:
+    """Return an answer with tuples in place of lists."""
+    if isinstance(answer, dict):
+        return {name: _plain(value) for name, value in answer.items()}
+    return tuple(map(_plain, answer)) if isinstance(answer, list | tuple) else answer
 
 
 def _committed(connection: sqlite3.Connection) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """A double of the network, not of the engine: ClickHouse's HTTP interface in front of its engine in this process.
 
-usage: front.py DIRECTORY [PORT]; prints the port of 127.0.0.1 once it answers. Needs chdb-core, in an environment of its
-own.
+usage: front.py DIRECTORY [PORT]; prints the port of 127.0.0.1 once it answers.
+Needs chdb-core, in an environment of its own.
 """
 
 import re

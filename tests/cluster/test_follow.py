@@ -4,6 +4,7 @@ is killed and started again as a server would be.
 Whatever ends when, ClickHouse has afterwards what SQLite has: nothing is missing and nothing is there twice.
 """
 
+import asyncio
 import json
 import random
 import re
@@ -22,8 +23,19 @@ from typing import Any
 
 import pytest
 
+from tally.accounts.websites import all_websites
+from tally.cluster import join, setup
+from tally.cluster.compare import Comparison
+from tally.cluster.engine import FollowEngine
+from tally.cluster.servers import Servers
+from tally.engine.values import Requester, Scope
+from tally.maintenance import retention
+from tally.settings import Settings
+from tally.storage.cluster_tables import copy_of
+from tally.storage.database import open_database, transaction
 from tests.cluster.engine import FRONT, PYTHON, needs_clickhouse
-from tests.support.app import ROOT
+from tests.support.aged_database import DAY_MS, DAYS, KEEP, TODAY, built_database
+from tests.support.app import ROOT, App, ManualClock
 from tests.support.ledgers import new_file
 from tests.support.process import UNLIMITED, Serve, Server, clean_environment, until
 
@@ -257,6 +269,44 @@ def test_kills_of_both_at_random_moments_lose_and_double_nothing(
     assert len(site.pages()) > 100
     assert "equal" in site.cluster("compare", "--days", "7")
     assert server.terminate() == 0
+
+
+async def aged(db: Path, clickhouse: ClickHouse) -> None:
+    """Join a file of forty days whose days are stored by column, compare it, and again after most have expired."""
+    words = {"clickhouse": (clickhouse.url,), "cluster_mode": "follow"}
+    clock = ManualClock()
+    settings = Settings(db=db, **words)  # type: ignore[arg-type]
+    servers = Servers(settings.clickhouse, settings.cluster_name)
+    with closing(open_database(db, create=False)) as connection:
+        await setup.init(connection, settings, again=False)
+        app = App(settings, clock, lambda node: FollowEngine(node))
+        await app.open()
+        for website in (1, 2):
+            await join.join(connection, settings, servers, website, lambda sent: None)
+        both = Comparison(app.database, servers, clock)
+        for keep_days in (None, KEEP):
+            with transaction(connection):
+                retention.set_keep_days(connection, 1, keep_days)
+            while keep_days and await app.database.read(lambda file: copy_of(file, 1).from_day) < TODAY - KEEP:
+                await asyncio.sleep(0.1)
+            for website in all_websites(connection):
+                found = [one async for one in both.differences(website, DAYS)]
+                assert found
+                assert not any(found), next(filter(None, found))
+            # Of expired days, SQLite answers: both have the same figures.
+            whole = Scope(1, (TODAY - DAYS) * DAY_MS, TODAY * DAY_MS)
+            answers = [
+                await engine.stats([whole], Requester()) for engine in (app.running.reports, app.running.sqlite_reports)
+            ]
+            assert answers[0] == answers[1]
+        while clickhouse.rows(f"select count() from event where website = 1 and day < {TODAY - KEEP}") != [[0]]:
+            await asyncio.sleep(0.1)
+        await app.close()
+    await servers.close()
+
+
+def test_an_aged_file_is_answered_equally_before_and_after_retention(tmp_path: Path, clickhouse: ClickHouse) -> None:
+    asyncio.run(aged(built_database(tmp_path / "aged"), clickhouse))
 
 
 class Gate(ThreadingHTTPServer):
