@@ -228,9 +228,9 @@ create table api_key (
 create table channel (
   id          text    not null primary key check (length(id) = 16),  -- random, hex
   account     integer not null references account (number) on delete cascade,
-  kind        text    not null check (kind in ('webhook', 'ntfy', 'slack', 'discord', 'apprise', 'feed')),
+  kind        text    not null check (kind in ('webhook', 'ntfy', 'slack', 'discord', 'apprise', 'feed', 'email')),
   name        text    not null,
-  config      text    not null check (config like '{%}'),  -- url, topic, token
+  config      text    not null check (config like '{%}'),  -- url, topic, token, address
   quiet       text    check (quiet like '[%]'),            -- minutes from and to, time zone; null: none
   secret      text,                                        -- signing key of a webhook, token of a feed
   old_secret  text,                                        -- the one before it, which signs too until:
@@ -240,7 +240,10 @@ create table channel (
   failures    integer not null default 0,                  -- notices that failed in a row
   last_error  text,
   paused_ms   integer,                                     -- null: notices are sent
-  language    text    not null check (language in ('en', 'de', 'fr', 'es'))
+  language    text    not null check (language in ('en', 'de', 'fr', 'es')),
+  confirmed_ms  integer,                                   -- null: an address whose owner has not agreed, or has unsubscribed
+  person      integer,                                     -- the one person whose channel it is; null: the account
+  foreign key (account, person) references membership (account, person) on delete cascade
 ) strict, without rowid;
 
 create index channel_of_account on channel (account);
@@ -267,6 +270,23 @@ create table notice (
 create index notice_of_channel on notice (channel, number);
 create index notice_of_account on notice (account, number);
 create index notice_due on notice (channel, due_ms) where state = 'waiting';
+
+-- Summaries of periods (tally/notices/reports.py). Websites and channels are ids.
+create table report (
+  id          text    not null primary key check (length(id) = 16),  -- random, hex
+  account     integer not null references account (number) on delete cascade,
+  websites    text    check (websites like '[%]'),  -- null: all of the account
+  period      text    not null check (period in ('day', 'week', 'month')),
+  hour        integer not null check (hour between 0 and 23),
+  channels    text    not null check (channels like '[%]'),
+  skip_empty  integer not null check (skip_empty in (0, 1)),  -- 1: nothing is sent about a period without visitors
+  created_ms  integer not null,
+  next_ms     integer not null,                               -- when the next is due
+  person      integer,                                        -- the one person who has it; null: the account
+  foreign key (account, person) references membership (account, person) on delete cascade
+) strict, without rowid;
+
+create index report_of_account on report (account);
 
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
 -- written in the transaction of its change.
@@ -344,6 +364,7 @@ create table import (
   duplicates  integer not null,
   rejected    integer not null,
   sums        integer not null,                     -- stored lines of imported sums
+  crawls      integer not null,                     -- counted requests of crawlers
   skipped     text    not null check (skipped like '{%}'),  -- number of lines by reason
   first_day   integer,                              -- of what was stored, as last_day
   last_day    integer,
@@ -823,8 +844,9 @@ create table crawler_day (
   crawler   integer not null,                                -- its name in the list; 0: it has none
   pathname  integer not null,
   source    integer not null check (source between 0 and 3),  -- 0 event, 1 pixel, 2 access log, 3 API
+  import    integer not null,                                -- number of the import that counted them; 0: none
   requests  integer not null check (requests > 0),
-  primary key (website, day, crawler, pathname, source)
+  primary key (website, day, crawler, pathname, source, import)
 ) strict, without rowid;
 
 -- Every value that a website has used in a field. A value without a row here is new (tally/storage/value_limits.py).

@@ -210,6 +210,32 @@ def _web_url(value: str) -> str:
     return value
 
 
+def _smtp_url(value: str) -> str:
+    """Return the URL of a mail server. Raises BadSetting, without the URL, which may contain a password."""
+    if not value:
+        return value
+    try:
+        url = urlsplit(value)
+        is_valid = url.scheme in ("smtp", "smtps") and bool(url.hostname) and url.port != 0 and url.path in ("", "/")
+        is_valid = is_valid and url.query in ("", "tls=none") and not url.fragment
+    except ValueError:
+        is_valid = False
+    if not is_valid or not re.fullmatch(r"[\x21-\x7e]{1,500}", value):
+        raise BadSetting("must be a URL such as smtp://USER@HOST:587 (STARTTLS) or smtps://USER@HOST:465")
+    if url.password is not None:
+        raise BadSetting("must not contain a password: set --smtp-password-file")
+    if url.query and (url.scheme == "smtps" or url.username is not None):
+        raise BadSetting("must not have tls=none with smtps or a user: a password is sent with TLS alone")
+    return value
+
+
+def _mailbox(value: str) -> str:
+    address = r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)*[A-Za-z0-9-]{1,63}"
+    if value and not re.fullmatch(rf"{address}|[^<>\"\\\x00-\x1f\x7f-\x9f]{{0,100}}<{address}>", value.strip()):
+        raise BadSetting("must be an address such as stats@example.com, or Tally <stats@example.com>")
+    return value.strip()
+
+
 def _printable(value: str) -> str:
     if not value.isprintable() or len(value) > 200:
         raise BadSetting("must be at most 200 characters on one line")
@@ -499,6 +525,19 @@ class Settings:
         _networks,
         "network",
     )
+    smtp_url: str = _setting(
+        "",
+        "mail server that takes notices: smtp://USER@HOST:587 with STARTTLS, smtps://USER@HOST:465, or without TLS and"
+        " password smtp://HOST:25?tls=none",
+        _smtp_url,
+        "URL",
+    )
+    smtp_password_file: Path | None = _setting(
+        None, "file with the password of the user of --smtp-url", _optional_path, "file"
+    )
+    mail_from: str = _setting(
+        "", 'sender of mail, such as "Tally <stats@example.com>"; needed by --smtp-url', _mailbox, "address"
+    )
     log_format: str = _setting("logfmt", "format of the log: logfmt or json", _one_of("logfmt", "json"))
     log_level: str = _setting(
         "info",
@@ -593,6 +632,10 @@ def _all_hosts() -> tuple[str, ...]:
     return ("0.0.0.0",)
 
 
+# They are, or may contain, a secret: an error does not show them.
+_SECRET = ("metrics_token", "backup_to", "smtp_url", "clickhouse")
+
+
 def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], environment: Mapping[str, str]) -> Any:
     given = options.get(setting.name)
     if given:
@@ -605,6 +648,5 @@ def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], env
     try:
         return setting.metadata["read"](text)
     except BadSetting as bad:
-        # The token is a secret, and the URL may contain one.
-        given_text = "" if setting.name in ("metrics_token", "backup_to", "clickhouse") else f" (got {text!r})"
+        given_text = "" if setting.name in _SECRET else f" (got {text!r})"
         raise BadSetting(f"{source} {bad}{given_text}") from None

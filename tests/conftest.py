@@ -25,6 +25,7 @@ from tally.columns import measurement_days
 from tally.ingest.node import EngineFactory
 from tally.settings import Settings
 from tally.web.components import sqlite_engine
+from tests.cluster.engine import PYTHON, clickhouse_engine
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
 from tests.support.process import Command, Serve, Server, accept_interrupts, clean_environment
 from tests.support.selection import Amount, amount, has_turn, is_worker, seconds_of, set_amount
@@ -199,8 +200,8 @@ def clock() -> ManualClock:
 
 @pytest.fixture(scope="session")
 def engine() -> EngineFactory:
-    """Return the analytics engine of applications; tests/api runs with each engine there is."""
-    return sqlite_engine
+    """Return the analytics engine of applications: SQLite, or the one that .ci/clickhouse tests."""
+    return clickhouse_engine if PYTHON else sqlite_engine
 
 
 @pytest.fixture

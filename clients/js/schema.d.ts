@@ -455,7 +455,7 @@ export interface Quiet {
   time_zone: string;
 }
 
-export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed";
+export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed" | "email";
 
 /** The language of the notices of a channel. */
 export type NoticeLanguage = "en" | "de" | "fr" | "es";
@@ -464,10 +464,12 @@ export type NoticeLanguage = "en" | "de" | "fr" | "es";
 export interface NewChannel {
   kind: ChannelKind;
   name: string;
-  /** Of all kinds but feed. */
+  /** Of all kinds but feed and email. */
   url?: string;
   /** Of ntfy. */
   topic?: string;
+  /** Of email. */
+  address?: string;
   /** An access token of ntfy. */
   token?: string;
   quiet?: Quiet | null;
@@ -497,6 +499,8 @@ export interface Channel {
   failing_since: string | null;
   last_error: string | null;
   language: NoticeLanguage;
+  /** Null for an address whose owner has not agreed yet, or has unsubscribed. */
+  confirmed_at: string | null;
   /** Shown to owners on the pages alone. */
   host: string | null;
   /** The signing key of a webhook, in the answer that creates it alone. */
@@ -505,11 +509,71 @@ export interface Channel {
   path?: string;
 }
 
+/** A new report. */
+export interface NewReport {
+  /** Ids of websites; null for all of the account. */
+  websites?: string[] | null;
+  period: "day" | "week" | "month";
+  /** The hour of the day in the time zone of the website. */
+  hour?: number;
+  /** Ids of channels. */
+  channels: string[];
+  /** Whether nothing is sent about a period without visitors. */
+  skip_empty?: boolean;
+}
+
+/** Fields to change. */
+export interface ReportChanges {
+  /** Ids of websites; null for all of the account. */
+  websites?: string[] | null;
+  period?: "day" | "week" | "month";
+  /** The hour of the day in the time zone of the website. */
+  hour?: number;
+  /** Ids of channels. */
+  channels?: string[];
+  /** Whether nothing is sent about a period without visitors. */
+  skip_empty?: boolean;
+}
+
+/** A report, which sends a summary of each period. */
+export interface Report {
+  id: string;
+  /** Ids of websites; null for all of the account. */
+  websites: string[] | null;
+  period: "day" | "week" | "month";
+  /** The hour of the day in the time zone of the website. */
+  hour: number;
+  /** Ids of channels. */
+  channels: string[];
+  /** Whether nothing is sent about a period without visitors. */
+  skip_empty: boolean;
+  created_at: string;
+  next_at: string;
+}
+
+export interface ReportAnswer {
+  data: Report;
+}
+
+export interface ReportsAnswer {
+  data: Report[];
+}
+
+export interface ReportPreviewAnswer {
+  data: {
+    title: string;
+    text: string;
+    /** As it is in mail. */ html: string;
+    /** The figures */ details: Record<string, unknown>;
+  };
+}
+
 export interface ChannelAnswer {
   data: Channel;
 }
 
 export interface ChannelsAnswer {
+  meta: { /** Whether the server sends mail. */ mail: boolean };
   data: Channel[];
 }
 
@@ -616,6 +680,8 @@ export interface Import {
   begun_at: string;
   events: number;
   sums: number;
+  /** Counted requests of crawlers. */
+  crawls: number;
   duplicates: number;
   rejected: number;
   skipped: Record<string, number>;
@@ -2499,10 +2565,20 @@ export interface ManageOperations {
   updateChannel(channel: string, body: ChannelChanges): Promise<ChannelAnswer>;
   /** Delete a channel.  */
   deleteChannel(channel: string): Promise<void>;
-  /** Send a test. Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account. */
+  /** Send a test. Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account. An address that is not confirmed is asked again instead. */
   testChannel(channel: string): Promise<ChannelTestAnswer>;
   /** Replace the secret. A webhook is signed by both keys for 24 hours; the path of a feed is replaced at once. */
   replaceChannelSecret(channel: string): Promise<ChannelSecretAnswer>;
+  /** The reports.  */
+  listReports(): Promise<ReportsAnswer>;
+  /** Add a report. A report sends a summary at the end of each period to its channels. An account has at most 50. */
+  createReport(body: NewReport): Promise<ReportAnswer>;
+  /** Change a report.  */
+  updateReport(report: string, body: ReportChanges): Promise<ReportAnswer>;
+  /** Delete a report.  */
+  deleteReport(report: string): Promise<void>;
+  /** Preview a report.  */
+  previewReport(report: string): Promise<ReportPreviewAnswer>;
   /** The newest notices.  */
   listNotices(): Promise<NoticesAnswer>;
   /** Send a notice again.  */

@@ -9,6 +9,7 @@ import { canLogOut, logOut } from "../shared/log_out.js";
 import { texts } from "../shared/messages.js";
 import { zoneLabel } from "../shared/time_zones.js";
 import { sectionCard } from "./card.js";
+import { personalSummary } from "./personal_summary.js";
 import { revokeAllButton } from "./revoke_all.js";
 import { settingsPath } from "./settings_sections.js";
 import { zoneOptions } from "./zone_options.js";
@@ -30,6 +31,7 @@ export function accountSection(parts, context) {
     parts,
     sectionCard(t("time_zone"), zoneForm(context)),
     account.password_login ? sectionCard(t("password"), passwordForm(context)) : null,
+    personalSummary(context),
     sectionCard(t("sessions"), sessions(context)),
     sectionCard(t("share_links"), shareLinks(context)),
     h(

@@ -242,7 +242,7 @@ function stateOf(upload) {
  */
 function previewOf({ preview }) {
   const part = preview.complete ? null : t("preview_part", { lines: preview.lines });
-  if (!preview.events && !preview.sums) {
+  if (!preview.events && !preview.sums && !preview.crawls) {
     return h("p", { class: "notice" }, part ?? t("preview_nothing", { count: preview.lines }));
   }
   const range = dayRange(preview.first_day, preview.last_day);
@@ -252,6 +252,7 @@ function previewOf({ preview }) {
     preview.events ? h("li", null, t("preview_events", { count: preview.events - preview.known, range })) : null,
     preview.sums ? h("li", null, t("preview_sums", { count: preview.sums - preview.known_sums, range })) : null,
     preview.known_sums ? h("li", null, t("preview_known_sums", { count: preview.known_sums })) : null,
+    preview.crawls ? h("li", null, t("preview_crawls", { count: preview.crawls })) : null,
     preview.known ? h("li", null, t("preview_known", { count: preview.known })) : null,
     preview.rejected ? h("li", null, t("preview_rejected", { count: preview.rejected, lines: preview.lines })) : null,
     part && h("li", null, part),
@@ -305,7 +306,7 @@ function resume(card, upload, piece) {
  * @param {any} upload
  */
 function runButton(card, { state, preview }) {
-  const hasLines = preview && (preview.events || preview.sums || !preview.complete);
+  const hasLines = preview && (preview.events || preview.sums || preview.crawls || !preview.complete);
   if (state !== "interrupted" && !(state === "checked" && hasLines)) return null;
   const words = state === "checked" ? t("import") : t("continue_import");
   const run = () => act(card, send("POST", card.path));
@@ -344,7 +345,8 @@ async function act(card, changed) {
  */
 function importRow(card, one) {
   const counts = [
-    one.events || !one.sums ? t("import_events", { count: one.events }) : null,
+    one.events || !(one.sums || one.crawls) ? t("import_events", { count: one.events }) : null,
+    one.crawls ? t("import_crawls", { count: one.crawls }) : null,
     one.sums ? t("import_sums", { count: one.sums }) : null,
     one.duplicates ? t("import_duplicates", { count: one.duplicates }) : null,
     one.rejected ? t("import_rejected", { count: one.rejected }) : null,
@@ -354,7 +356,8 @@ function importRow(card, one) {
     const agreed = await confirmDialog({
       title: t("undo_question", { file: one.file }),
       words: [
-        one.events || !one.sums ? t("undo_effect", { count: one.events }) : null,
+        one.events || !(one.sums || one.crawls) ? t("undo_effect", { count: one.events }) : null,
+        one.crawls ? t("undo_effect_crawls", { count: one.crawls }) : null,
         one.sums ? t("undo_effect_sums", { count: one.sums }) : null,
       ]
         .filter(Boolean)

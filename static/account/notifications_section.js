@@ -11,6 +11,7 @@ import { texts } from "../shared/messages.js";
 import { publicUrl } from "../shared/paths.js";
 import { allZones, currentName, zoneLabel } from "../shared/time_zones.js";
 import { actionTable, sectionCard } from "./card.js";
+import { reportsCard } from "./reports_card.js";
 import { runOnce } from "./run_once.js";
 
 const t = await texts("account");
@@ -24,6 +25,7 @@ const KINDS = {
   webhook: [t("channel_webhook"), "url"],
   apprise: [t("channel_apprise"), "url"],
   feed: [t("channel_feed")],
+  email: [t("channel_by_email"), "address"],
 };
 /** @type {Record<string, string>} */
 const STATES = {
@@ -43,7 +45,7 @@ const QUIET = { from: "22:00", to: "07:00" };
  */
 export async function notificationsSection(parts, context) {
   /** @type {NotificationsSection} */
-  const section = { context, made: h("div"), rest: h("div", { class: "settings-parts" }) };
+  const section = { context, hasMail: false, made: h("div"), rest: h("div", { class: "settings-parts" }) };
   fill(parts, section.rest);
   await listed(section);
 }
@@ -63,6 +65,7 @@ async function listed(section) {
     const again = failureNotice(t("channels_failed"), failure.error, () => listed(section));
     return void fill(section.rest, again);
   }
+  section.hasMail = channels.meta.mail;
   const add = h("button", { class: "button primary", type: "button" }, t("add_channel"));
   add.addEventListener("click", () => addDialog(section));
   const rows = channels.data.map((/** @type {Channel} */ one) => channelRow(section, one));
@@ -74,8 +77,16 @@ async function listed(section) {
     sectionCard(
       t("channels"),
       h("p", { class: "soft" }, t("channels_lead")),
-      h("div", { class: "stack" }, list, h("div", { class: "row" }, add), section.made),
+      h(
+        "div",
+        { class: "stack" },
+        list,
+        h("div", { class: "row" }, add),
+        section.hasMail ? null : h("p", { class: "soft" }, t("no_mail_server")),
+        section.made,
+      ),
     ),
+    channels.data.length ? reportsCard(section.context, channels.data) : null,
     notices.data.length ? log(section, channels.data, notices.data) : null,
   );
 }
@@ -109,7 +120,7 @@ function channelRow(section, channel) {
       "td",
       { class: "num" },
       h("div", { class: "row" }, [
-        button(t("test_channel"), () => tested(path)),
+        button(channel.confirmed_at ? t("test_channel") : t("ask_again"), () => tested(path, channel)),
         channel.paused_at ? button(t("resume_channel"), () => changed(section, path, { paused: false })) : null,
         hasSecret ? button(replacement(channel), () => replaced(section, channel, path)) : null,
         button(shared("delete"), () => removed(section, channel, path)),
@@ -134,11 +145,13 @@ function replacement({ kind }) {
 function stateOf({ context }, channel) {
   const zone = displayZone(context.account.time_zone);
   const { quiet } = channel;
-  const words = channel.paused_at
-    ? t("channel_paused", { time: dateTime(channel.paused_at, zone) })
-    : channel.failing_since
-      ? t("channel_failing", { time: dateTime(channel.failing_since, zone) })
-      : t("channel_works");
+  const words = !channel.confirmed_at
+    ? t("channel_unconfirmed")
+    : channel.paused_at
+      ? t("channel_paused", { time: dateTime(channel.paused_at, zone) })
+      : channel.failing_since
+        ? t("channel_failing", { time: dateTime(channel.failing_since, zone) })
+        : t("channel_works");
   return [
     words,
     channel.last_error && (channel.paused_at || channel.failing_since)
@@ -150,10 +163,12 @@ function stateOf({ context }, channel) {
 
 /**
  * @param {string} path
+ * @param {Channel} channel
  */
-async function tested(path) {
+async function tested(path, channel) {
   const answer = await send("POST", `${path}/test`);
   if (!answer.ok) return notify(answer.error.message);
+  if (!channel.confirmed_at) return notify(t("asked_again"));
   notify(answer.data.ok ? t("test_sent") : t("test_failed", { error: answer.data.error }));
 }
 
@@ -204,12 +219,14 @@ function addDialog(section) {
   const kind = h(
     "select",
     null,
-    Object.entries(KINDS).map(([value, [name]]) => h("option", { value }, name)),
+    Object.entries(KINDS)
+      .filter(([value]) => value !== "email" || section.hasMail)
+      .map(([value, [name]]) => h("option", { value }, name)),
   );
   const off = { autocomplete: "off" };
   const fields = [
     field({ label: t("channel_kind"), name: "kind", input: kind }),
-    field({ label: shared("name"), name: "name", maxlength: 100, missing: t("enter_channel_name"), ...off }),
+    field({ label: shared("name"), name: "name", maxlength: 100, ...off }),
     field({
       label: t("channel_url"),
       name: "url",
@@ -220,9 +237,19 @@ function addDialog(section) {
     }),
     field({ label: t("channel_topic"), name: "topic", maxlength: 200, ...off }),
     field({ label: t("channel_token"), name: "token", maxlength: 200, hint: t("channel_token_hint"), ...off }),
+    field({
+      label: t("channel_addresses"),
+      name: "address",
+      inputmode: "email",
+      maxlength: 2000,
+      hint: t("channel_addresses_hint"),
+      ...off,
+    }),
   ];
   const quiet = quietFields(section.context);
   const show = () => {
+    // Channels of addresses have these as their names.
+    fields[1].element.hidden = kind.value === "email";
     for (const one of fields.slice(2)) one.element.hidden = !KINDS[kind.value].includes(one.name);
     quiet.element.hidden = kind.value === "feed";
   };
@@ -233,6 +260,8 @@ function addDialog(section) {
     action: t("add_channel"),
     busy: t("adding_channel"),
     submit: async (values) => {
+      if (values.kind === "email") return addAddresses(section, values.address, quiet.value(), dialog);
+      if (!values.name.trim()) return { ok: false, error: { message: t("enter_channel_name"), field: "name" } };
       const own = KINDS[values.kind].slice(1).map((name) => [name, values[name].trim() || null]);
       const name = values.name.trim();
       const sent = { kind: values.kind, name, language, quiet: quiet.value(), ...Object.fromEntries(own) };
@@ -247,6 +276,33 @@ function addDialog(section) {
   made.element.insertBefore(quiet.element, made.element.lastElementChild);
   const dialog = openDialog({ title: t("add_channel"), body: made.element });
   kind.focus();
+}
+
+/**
+ * Adds a channel for each address of a text. Those before one that is refused stay.
+ *
+ * @param {NotificationsSection} section
+ * @param {string} text
+ * @param {object | null} quiet
+ * @param {{ close: () => void }} dialog
+ */
+async function addAddresses(section, text, quiet, dialog) {
+  const addresses = text.split(/[\s,;]+/).filter(Boolean);
+  if (!addresses.length) return { ok: false, error: { message: t("enter_addresses"), field: "address" } };
+  for (const address of addresses) {
+    const name = address.slice(0, 100);
+    const answer = await send("POST", "/api/account/channels", { kind: "email", name, address, language, quiet });
+    if (!answer.ok) {
+      await listed(section);
+      return {
+        ...answer,
+        error: { ...answer.error, message: `${address}: ${answer.error.message}`, field: "address" },
+      };
+    }
+  }
+  dialog.close();
+  await listed(section);
+  return null;
 }
 
 /**

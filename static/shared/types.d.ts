@@ -105,6 +105,8 @@ interface Channel {
   /** Shown to owners alone. */
   host: string | null;
   quiet: { from: string; to: string; time_zone: string } | null;
+  /** Null for an address whose owner has not agreed yet, or has unsubscribed. */
+  confirmed_at: string | null;
   /** The key of a webhook, and the path of a feed; only in the answer that makes it. */
   secret?: string;
   path?: string;
@@ -119,8 +121,18 @@ interface Notice {
   last_error: string | null;
 }
 
+interface Report {
+  id: string;
+  websites: string[] | null;
+  period: string;
+  channels: string[];
+  next_at: string;
+}
+
 interface NotificationsSection {
   context: Context;
+  /** Whether the server sends mail. */
+  hasMail: boolean;
   made: HTMLElement;
   rest: HTMLElement;
 }

@@ -10,7 +10,7 @@ rest of the second as one line, which counts them by action.
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -23,6 +23,7 @@ MAX_LINES = 1_000
 # Lines of an actor in one second, and how many of the newest lines are read for it: more than people act in a second.
 MAX_SINGLY, _SEEN = 20, 200
 MORE = "more_changes"
+_COLUMNS = "number, ms, account, actor, via, person, action, website, target, detail"
 
 
 class Actor(NamedTuple):
@@ -134,6 +135,30 @@ def audited(
     return both
 
 
+def newest(connection: sqlite3.Connection) -> int:
+    """Return the number of the newest line; 0 where there is none."""
+    statement = "/* audit.newest */ select coalesce(max(number), 0) from audit"
+    return int(connection.execute(statement).fetchone()[0])
+
+
+def written_after(connection: sqlite3.Connection, number: int) -> tuple[int, list[Line]]:
+    """Return lines after a number, oldest first, at most MAX_LINES, and the number after which they are.
+
+    That is 0 where the newest one is lower: all lines have expired meanwhile, and numbers begin again.
+    """
+    if number > newest(connection):
+        number = 0
+    rows = connection.execute(
+        f"/* audit.written_after */ select {_COLUMNS} from audit where number > ? order by number limit ?",
+        (number, MAX_LINES),
+    )
+    return number, [_line(row) for row in rows]
+
+
+def _line(row: Sequence[Any]) -> Line:
+    return Line(row[0], row[1], Actor(*row[2:6]), Entry(row[6], row[7], row[8], json.loads(row[9])))
+
+
 def lines(
     connection: sqlite3.Connection,
     account: int | None,
@@ -150,10 +175,10 @@ def lines(
     Only those numbered below `before`, of an action, of a website, of a person, not older than `since_ms`.
     """
     rows = connection.execute(
-        "/* audit.lines */ select number, ms, account, actor, via, person, action, website, target, detail from audit"
+        f"/* audit.lines */ select {_COLUMNS} from audit"
         " where (?1 is null or account = ?1) and (?2 is null or number < ?2) and (?3 is null or action = ?3)"
         " and (?4 is null or website = ?4) and (?5 is null or person = ?5) and ms >= ?6"
         " order by number desc limit ?7",
         (account, before, action, website, person, since_ms, limit),
     )
-    return [Line(row[0], row[1], Actor(*row[2:6]), Entry(row[6], row[7], row[8], json.loads(row[9]))) for row in rows]
+    return [_line(row) for row in rows]

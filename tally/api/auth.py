@@ -52,6 +52,7 @@ from tally.ingest.collector import COLLECTOR
 from tally.ingest.node import Node
 from tally.rate_limit import Buckets
 from tally.storage.fair_queue import FairQueue
+from tally.timestamps import HOUR_MS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -100,6 +101,25 @@ class Session(NamedTuple):
         return self.signed_in
 
 
+class Reading:
+    """Which keys have read single events of which websites within the current hour, in memory."""
+
+    def __init__(self) -> None:
+        self._hour, self._known = 0, set[tuple[int, int]]()
+
+    def is_new(self, pair: tuple[int, int], now_ms: int) -> bool:
+        """Return whether a key (number) reads a website (number) for the first time within the hour."""
+        if self._hour != now_ms // HOUR_MS:
+            self._hour, self._known = now_ms // HOUR_MS, set()
+        before = len(self._known)
+        self._known.add(pair)
+        return len(self._known) > before
+
+    def forget(self, pair: tuple[int, int]) -> None:
+        """Have the next reading count as the first."""
+        self._known.discard(pair)
+
+
 class Auth:
     """State of the pages' own API. Used by the event loop alone."""
 
@@ -122,7 +142,7 @@ class Auth:
         self.people, self.viewers = Buckets(per_minute), Buckets(per_minute)
         # Of people, and of share links, which do not keep a person from signing in.
         self._sign_in, self._link_tries, self._codes = SignInLimits(), SignInLimits(), CodeLimits()
-        self.setups, self.codes = Setups(), Codes()
+        self.setups, self.codes, self.reading = Setups(), Codes(), Reading()
         # Where there can be passkeys; challenges of sign-ins, and those of sessions, which sign-ins do not displace.
         self.no_passkeys = webauthn.unavailable(base_url)
         self.passkeys = None if self.no_passkeys else webauthn.relying_party(base_url)

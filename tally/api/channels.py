@@ -25,10 +25,10 @@ from tally.http.responses import json_response
 from tally.notices import channels, outbox
 from tally.notices.channels import FIELDS, BadChannel, Channel, ChannelRefused, Kind, Quiet
 from tally.notices.outbox import STATES, Notice, State
-from tally.notices.sender import Sender
+from tally.notices.sender import MAX_CONFIRMATIONS, Sender
 from tally.notices.texts import Language, check_language
 from tally.rate_limit import Buckets
-from tally.timestamps import iso
+from tally.timestamps import DAY_MS, SECOND_MS, iso
 
 NOTICES = web.AppKey("notices", Sender)
 TESTS = web.AppKey("channel_tests", Buckets)
@@ -48,7 +48,7 @@ async def listed(request: web.Request) -> web.Response:
     number = auth.account(request, session, "define").number
     await request.app[NOTICES].ready()
     rows = [_shown(auth, session, one) for one in request.app[NOTICES].channels_of(number)]
-    return json_response({"data": rows})
+    return json_response({"meta": {"mail": request.app[NOTICES].mail is not None}, "data": rows})
 
 
 def _shown(auth: Auth, session: Session, channel: Channel) -> dict[str, Any]:
@@ -66,6 +66,7 @@ def _shown(auth: Auth, session: Session, channel: Channel) -> dict[str, Any]:
             "failing_since": None if channel.failing_since_ms is None else iso(channel.failing_since_ms),
             "last_error": channel.last_error,
             "language": channel.language,
+            "confirmed_at": None if channel.confirmed_ms is None else iso(channel.confirmed_ms),
             # A key may do what an admin may.
             "host": channel.host if may(member, "own") else None,
         }
@@ -75,20 +76,50 @@ def _shown(auth: Auth, session: Session, channel: Channel) -> dict[str, Any]:
 async def add(request: web.Request) -> web.Response:
     """POST /api/account/channels: add a channel; its secret is in this answer alone."""
     auth, sender = request.app[AUTH], request.app[NOTICES]
-    session, sent = await auth.session_and_body(request, ("kind", *_OPTIONS))
+    session, sent = await auth.session_and_body(request, ("kind", "address", *_OPTIONS))
     owner = auth.account(request, session, "configure")
     kind = _kind(sent)
     name, config, quiet = _fields(sender, kind, sent, None)
     secret = channels.new_secret(kind)
-    row = (channels.new_id(), owner.number, kind, name, config, quiet, secret, None, None, auth.clock.wall_ms())
-    new = Channel._make((*row, None, 0, None, None, _language(sent, "en")))
+    now_ms = auth.clock.wall_ms()
+    confirmed_ms = now_ms if kind != "email" or _is_member(auth, owner.number, config["address"]) else None
+    if kind == "email":
+        _check_mail(sender, config["address"], is_confirmed=confirmed_ms is not None)
+    row = (channels.new_id(), owner.number, kind, name, config, quiet, secret, None, None, now_ms)
+    new = Channel._make((*row, None, 0, None, None, _language(sent, "en"), confirmed_ms, None))
     entry = Entry("channel_added", target=name, detail={"kind": kind})
     try:
         await auth.change(session, owner.number, entry, channels.add_channel, new)
     except AccountFull as full:
         raise ApiError(errors.TOO_MANY_CHANNELS, str(full)) from None
     await sender.refresh()
+    if confirmed_ms is None:
+        await sender.ask_to_confirm(new)
     return json_response({"data": _shown(auth, session, new) | _secret(new)}, 201)
+
+
+def _is_member(auth: Auth, account: int, address: str) -> bool:
+    """Return whether an address is that of a person of the account, who needs not agree to its notices."""
+    people = [
+        auth.registry.cache.people[one.person] for one in auth.registry.cache.members.values() if one.account == account
+    ]
+    return address.lower() in (person.email.lower() for person in people)
+
+
+def _check_mail(sender: Sender, address: str, *, is_confirmed: bool) -> None:
+    """Raise ApiError 422 where the server cannot send mail to an address, 429 after too many questions to it."""
+    if sender.mail is None:
+        raise ApiError(
+            errors.CHANNEL_REFUSED, "The server sends no mail: set --smtp-url and --mail-from.", field="kind"
+        )
+    if is_confirmed:
+        return
+    if not sender.base_url:
+        message = "Only people of the account get mail unless --base-url is set: others have to confirm by a link."
+        raise ApiError(errors.CHANNEL_REFUSED, message, field="address")
+    if sender.has_asked_enough(address.lower()):
+        message = f"This address was asked {MAX_CONFIRMATIONS} times today: try again tomorrow."
+        raise ApiError(errors.RATE_LIMITED, message, field="address", retry_after_s=DAY_MS // SECOND_MS)
 
 
 def _kind(sent: dict[str, Any]) -> Kind:
@@ -114,7 +145,7 @@ def _fields(
     Raises ApiError 400, 422.
     """
     config = {} if before is None else dict(before.config)
-    for field in ("url", "topic", "token"):
+    for field in ("url", "topic", "token", "address"):
         if sent.get(field) is None:
             continue
         if field not in FIELDS[kind]:
@@ -145,7 +176,7 @@ async def _in_path(request: web.Request, session: Session) -> Channel:
     number = request.app[AUTH].account(request, session, "configure").number
     await request.app[NOTICES].ready()
     channel = request.app[NOTICES].channels.get(request.match_info["channel"].lower())
-    if channel is None or channel.account != number:
+    if channel is None or channel.account != number or channel.person is not None:
         raise ApiError(errors.UNKNOWN_CHANNEL)
     return channel
 
@@ -185,11 +216,18 @@ async def delete(request: web.Request) -> web.Response:
 
 
 async def test(request: web.Request) -> web.Response:
-    """POST /api/account/channels/{channel}/test: send a test now and answer how that ended, within 15 seconds."""
+    """POST /api/account/channels/{channel}/test: send a test now and answer how that ended, within 15 seconds.
+
+    An address that is not confirmed is asked again instead.
+    """
     auth, sender = request.app[AUTH], request.app[NOTICES]
     session = await auth.session(request)
     channel = await _in_path(request, session)
     auth.count(request.app[TESTS], channel.account)
+    if channel.confirmed_ms is None:
+        _check_mail(sender, channel.config["address"], is_confirmed=False)
+        await sender.ask_to_confirm(channel)
+        return json_response({"data": {"ok": True, "status": None, "error": None}})
     outcome = await sender.test(channel)
     shown = {"ok": outcome.is_sent, "status": outcome.status, "error": outcome.error or None}
     return json_response({"data": shown})

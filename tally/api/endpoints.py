@@ -79,9 +79,20 @@ async def content(
 
     The request is that of the client, whose disconnect cancels the report.
     """
-    api = request.app[READ_API]
-    parameters = params.read(report.parameters, await _sent(api, view, query, path))
     requester = Requester(view.claim, lambda: request.transport is None)
+    return await computed_content(request.app[READ_API], report, view, query, path, requester)
+
+
+async def computed_content(
+    api: ReadApi,
+    report: Report[Any],
+    view: View,
+    query: MultiMapping[str],
+    path: Mapping[str, str],
+    requester: Requester,
+) -> dict[str, Any]:
+    """Return `data` and `meta` of a report for what the server itself needs. Raises ApiError."""
+    parameters = params.read(report.parameters, await _sent(api, view, query, path))
     with _timed(api, report):
         answer = await _computed(api, report, ReportRequest(view, parameters, False, requester, URL(), ""))
     return _content(report, answer)

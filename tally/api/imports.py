@@ -150,6 +150,7 @@ def _shown(record: ImportRecord, now_ms: int) -> dict[str, Any]:
         "begun_at": iso(record.begun_ms),
         "events": record.events,
         "sums": record.sums,
+        "crawls": record.crawls,
         "duplicates": record.duplicates,
         "rejected": record.rejected,
         "skipped": record.skipped,

@@ -17,13 +17,16 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tally import errors
+from tally.accounts import changes
 from tally.accounts.accounts import PLANS_WITH_KEYS
 from tally.accounts.api_keys import ApiKey, Scope
 from tally.accounts.assistants import TOKEN_START
+from tally.accounts.audit import Entry
 from tally.accounts.roles import may
-from tally.api.auth import AUTH, CALLING_KEY
+from tally.api.auth import AUTH, CALLING_KEY, Session
 from tally.api.context import READ_API, ReadApi
 from tally.errors import ApiError
+from tally.events.website import Website
 from tally.http.responses import NO_CORS, RESPONSE_HEADERS
 
 _BEARER = re.compile(r"bearer +(.+)", re.IGNORECASE)
@@ -68,6 +71,20 @@ async def authorised_key(request: web.Request, scope: Scope, *, takes_tokens: bo
     if website is not None and not key.grant.covers(website.lower()):
         raise ApiError(errors.UNKNOWN_WEBSITE)
     return key
+
+
+async def record_reading(request: web.Request, key: ApiKey, website: Website) -> None:
+    """Write a line of the audit log about a key that reads single events: one an hour for each key and website.
+
+    While the database cannot be written there is none, and the next request tries again.
+    """
+    auth = request.app[AUTH]
+    if auth.reading.is_new((key.number, website.number), auth.clock.monotonic_wall_ms()):
+        entry = Entry("events_read", website.id, website.domain)
+        try:
+            await auth.change(Session(None, b"", None, key), key.account, entry, changes.no_change)
+        except ApiError:
+            auth.reading.forget((key.number, website.number))
 
 
 def insufficient_scope(scope: Scope) -> dict[str, str]:

@@ -13,7 +13,7 @@ from tally.accounts.api_keys import ApiKey, Scope
 from tally.api import params
 from tally.api.context import BY_KEY, READ_API, ReadApi, View, caching, has_any_tag, has_tag
 from tally.api.endpoints import Authorise
-from tally.api.keys import authorised_key
+from tally.api.keys import authorised_key, record_reading
 from tally.api.overview import OverviewParameters, overview
 from tally.api.params import Sent
 from tally.engine.values import Claim, Requester
@@ -27,7 +27,10 @@ def by_key(scope: Scope) -> Authorise:
 
     async def authorise(request: web.Request) -> View:
         key = await authorised_key(request, scope)
-        return View(await request.app[READ_API].website(request, key.account), BY_KEY)
+        website = await request.app[READ_API].website(request, key.account)
+        if scope == "read":
+            await record_reading(request, key, website)
+        return View(website, BY_KEY)
 
     return authorise
 

@@ -95,7 +95,7 @@ class Parser(argparse.ArgumentParser):
         help_of = {action.dest: action.help for action in commands._choices_actions}
         lines = [self.format_usage().rstrip(), "", str(self.description), ""]
         for heading, names in self.groups:
-            lines += [f"{heading}:", *(f"  {name:<11} {help_of[name]}" for name in names), ""]
+            lines += [f"{heading}:", *(f"  {name:<13} {help_of[name]}" for name in names), ""]
         lines += ["Options:", "  -h, --help  show this help", "  --version   show the version", "", str(self.epilog)]
         return "\n".join(lines)
 

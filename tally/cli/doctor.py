@@ -8,6 +8,7 @@ Findings go to standard output, one line each, with the fix on the next line. Th
 """
 
 import argparse
+import asyncio
 from collections.abc import Callable, Iterator
 
 from tally.base_path import public_url
@@ -50,6 +51,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--identity", metavar="FILE", type=argument(path_of), help="private key of age, for the drill")
     of_backups = ("backup_dir", "backup_to", "backup_credentials", "upgrade_backup")
+    of_mail = ("smtp_url", "smtp_password_file", "mail_from")
     of_sign_in = ("base_url", "base_path", "oidc_issuer", "oidc_logout")
     of_cluster = ("clickhouse", "cluster_mode", "cluster_name")
     for name in (
@@ -61,6 +63,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
         "acme_directory",
         "acme_store",
         *of_sign_in,
+        *of_mail,
     ):
         add_setting(parser, name)
 
@@ -83,7 +86,17 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
 
 def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:
     """Yield the findings of all checks in the order of the output."""
-    of_installation = (program, agent_engine, zone_data, country_data, server, certificate, single_sign_on, permissions)
+    of_installation = (
+        program,
+        agent_engine,
+        zone_data,
+        country_data,
+        server,
+        certificate,
+        single_sign_on,
+        mail,
+        permissions,
+    )
     for check in (*of_installation, disk, log_size, backups_made):
         yield from _done(check, case)
     if case.settings.backup_to:
@@ -132,6 +145,23 @@ def single_sign_on(case: Case) -> Iterator[Finding]:
         return
     after = f", and {home}/login for logging out" if case.settings.oidc_logout == "yes" else ""
     yield fine("sign-in", f"redirect URI to register at {case.settings.oidc_issuer}: {home}{CALLBACK}{after}")
+
+
+def mail(case: Case) -> Iterator[Finding]:
+    """Connect to the mail server of --smtp-url and sign in, without sending anything."""
+    from tally.notices import mail  # here: most installations send no mail
+
+    server = mail.mail_server(case.settings)
+    if server is None:
+        return
+    place = f"{server.host}:{server.port}"
+    outcome = asyncio.run(mail.send(server, None))
+    if not outcome.is_sent:
+        yield fault("mail", f"{place}: {outcome.error}", "correct --smtp-url, or the mail server")
+    elif not case.settings.base_url:
+        yield fault("mail", "mail has no links, and nobody can unsubscribe, without --base-url", "set it")
+    else:
+        yield fine("mail", f"{place} can be reached; `mail test ADDRESS` sends a mail")
 
 
 def _done(check: Callable[[Case], Iterator[Finding]], case: Case) -> Iterator[Finding]:

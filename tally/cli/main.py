@@ -53,6 +53,7 @@ GROUPS = (
             Command("key", "api_keys", "create, list and revoke API keys"),
             Command("person", "people", "list, invite and remove people, and print links to sign in"),
             Command("notify", "notify", "list notices and test the channels by which they are sent"),
+            Command("mail", "mail", "send a test by the mail server of --smtp-url"),
             Command("audit", "audit", "show who changed what, and when"),
         ),
     ),
@@ -61,6 +62,7 @@ GROUPS = (
         (
             Command("import", "transfer", "import events from a file of Tally or another system"),
             Command("export", "transfer", "write the events of a website to a file"),
+            Command("delete-events", "deletions", "delete events that match filters, after a preview"),
             Command("query", "query", "run read-only SQL over events and visits"),
             Command("retention", "database", "show or set how long raw events are kept"),
         ),
@@ -180,5 +182,5 @@ def _parser(name: str | None = None) -> Parser:
     for command in COMMANDS.values():
         own = words.add_parser(command.name, help=command.help, description=sentence(command.help))
         if command.module and name in (None, command.name):
-            getattr(import_module(f"tally.cli.{command.module}"), f"add_{command.name}")(own)
+            getattr(import_module(f"tally.cli.{command.module}"), f"add_{command.name.replace('-', '_')}")(own)
     return parser

@@ -50,6 +50,8 @@ def _test(given: argparse.Namespace, settings: Settings) -> None:
         channel = _channel(connection, given.channel)
     if channel.kind == "feed":
         raise Failure(f"{channel.name} is a feed, to which nothing is sent.")
+    if channel.kind == "email":
+        raise Failure(f"{channel.name} is an email address: use `mail test ADDRESS`.")
     outcome = asyncio.run(_sent(channel, settings))
     if not outcome.is_sent:
         raise Failure(f"{channel.name}: {outcome.error}")

@@ -173,7 +173,7 @@ def _list(given: argparse.Namespace, settings: Settings) -> None:
             )
             skipped = sum(one.skipped.values())
             figures = one.events, one.duplicates, one.rejected, skipped, days, one.format, one.file, one.sums
-            show_row(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures)
+            show_row(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures, one.crawls)
 
 
 def _date(day: int) -> str:
@@ -199,7 +199,8 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
             keep_log_short(connection, settings.min_free_disk * 1_000_000, say)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
-    say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{_and_sums(found.sums)}")
+    more = _and_sums(found.sums) + _and_crawls(found.crawls)
+    say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{more}")
 
 
 def _import_file(given: argparse.Namespace, settings: Settings) -> None:
@@ -258,8 +259,10 @@ def _show_preview(preview: Preview, strict: bool) -> None:
             f" {_date(min(preview.sums))} to {_date(max(preview.sums))};"
             f" {preview.known_sums:,} are of fields and days that have sums already"
         )
+    if preview.crawls:
+        say(f"counted would be {counted(preview.crawls, 'request')} of crawlers")
     # The import would fail too.
-    if preview.bad and not (events or preview.copies or preview.sums):
+    if preview.bad and not (events or preview.copies or preview.sums or preview.crawls):
         raise Failure(_NO_LINE)
     if strict and preview.bad:
         raise Failure(f"With --strict nothing would be imported: invalid lines: {preview.bad:,} of {preview.lines:,}.")
@@ -269,13 +272,17 @@ def _show_preview(preview: Preview, strict: bool) -> None:
 
 def _show_summary(summary: Summary) -> None:
     say(
-        f"imported {counted(summary.accepted, 'event')}{_and_sums(summary.sums)},"
+        f"imported {counted(summary.accepted, 'event')}{_and_sums(summary.sums)}{_and_crawls(summary.crawls)},"
         f" skipped {counted(summary.duplicates, 'duplicate')},"
         f" rejected {summary.bad:,} of {counted(summary.lines, 'line')}"
     )
-    if summary.bad and not (summary.accepted or summary.duplicates or summary.sums):
+    if summary.bad and not (summary.accepted or summary.duplicates or summary.sums or summary.crawls):
         raise Failure(_NO_LINE)
     print(summary.accepted + summary.sums)
+
+
+def _and_crawls(crawls: int) -> str:
+    return f" and {counted(crawls, 'request')} of crawlers" if crawls else ""
 
 
 def _and_sums(sums: int) -> str:

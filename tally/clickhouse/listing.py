@@ -62,14 +62,23 @@ def stored_event(row: list[Any], offset_ms: int) -> StoredEvent:
     )
 
 
-def first_event(website: int, last_id: int) -> str:
+def first_event(traffic: Traffic) -> str:
     """Return SQL of the time of the first event and the number of events."""
-    return f"select min(ts), count() from event where website = {website} and id <= {last_id}"
+    return f"select min(ts), count() from {traffic.source(())}"
 
 
-def number_of_events(websites: list[int]) -> str:
+def number_of_events(websites: Sequence[int]) -> str:
     """Return SQL of (website, number of events)."""
-    return f"select website, count() from event where has({websites}, website) group by website"
+    some = f"has({list(websites)}, website)"
+    newest = (
+        "select website, day, argMax(settled_day.events, version) as events,"
+        f" argMax(settled_day.last_id, version) as last_id from settled_day where {some} group by website, day"
+    )
+    return (
+        f"select website, sum(events) from (select website, events from ({newest}) union all"
+        f" select website, countIf(id > last_id) from event left join ({newest}) as own using website, day"
+        f" where {some} group by website) group by website"
+    )
 
 
 def realtime(traffic: Traffic, now_ms: int) -> str:

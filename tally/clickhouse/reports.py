@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from tally.clickhouse import behaviour, listing, measured, traffic
 from tally.clickhouse.client import Client, Parameters
 from tally.clickhouse.rows import scalar_of
+from tally.clickhouse.settle import settled_days
 from tally.clickhouse.traffic import Question
+from tally.clickhouse.visits import SettledDay
 from tally.clickhouse.visits import Traffic as Events
 from tally.engine.values import (
     LEAVE_ORDERS,
@@ -61,6 +63,8 @@ from tally.timestamps import DAY_MS
 Rows = list[list[Any]]
 # Above every timestamp and id: the list of events begins with the newest.
 _FIRST = 1 << 62
+# The end of the days that the tables can have.
+_LAST_MS = DAY_MS << 16
 MAX_PAGES = 100
 """Of the pages with visitors in the last minutes."""
 _NO_CONVERSIONS = [0, 0, [[], []]]
@@ -97,12 +101,15 @@ class Confirmed(Protocol):
 class _Read:
     """The statements of one report."""
 
-    def __init__(self, client: Client, last_id: int, time: WebsiteTime, requester: Requester) -> None:
-        self._client, self.last_id, self.time, self._is_gone = client, last_id, time, requester.is_gone
+    def __init__(
+        self, client: Client, last_id: int, settled: Sequence[SettledDay], time: WebsiteTime, requester: Requester
+    ) -> None:
+        self._client, self._settled, self._is_gone = client, settled, requester.is_gone
+        self.last_id, self.time = last_id, time
 
     def events(self, scope: Scope) -> Events:
         """Return the traffic of a scope, which is in UTC."""
-        return Events(self.time.scope(scope), self.last_id)
+        return Events(self.time.scope(scope), self.last_id, self._settled)
 
     async def rows(self, statement: Callable[[Parameters], str]) -> Rows:
         """Return the rows of a statement, which a function makes."""
@@ -118,7 +125,9 @@ class ClickHouseReports:
 
     async def _begin(self, website: int, requester: Requester) -> _Read:
         time = WebsiteTime(self._confirmed.offset_ms(website))
-        return _Read(self._client, await self._confirmed.last_id(), time, requester)
+        last_id = await self._confirmed.last_id()
+        settled = await settled_days(self._client, website, last_id)
+        return _Read(self._client, last_id, settled, time, requester)
 
     def version(self, website: int) -> Hashable:
         """Return the website's version."""
@@ -259,14 +268,15 @@ class ClickHouseReports:
     async def traffic(self, websites: Sequence[int], requester: Requester) -> dict[int, Traffic]:
         """Return the number of events of each website."""
         await self._confirmed.last_id()
-        rows = await self._client.rows(listing.number_of_events(list(websites)), {}, requester.is_gone)
+        rows = await self._client.rows(listing.number_of_events(websites), {}, requester.is_gone)
         counted = dict(map(tuple, rows))
         return {website: Traffic(counted.get(website, 0), True) for website in websites}
 
     async def first_event_ms(self, website: int, requester: Requester) -> int | None:
         """Return the time of the first traffic event."""
         read = await self._begin(website, requester)
-        ((first_ms, events),) = await read.rows(lambda _: listing.first_event(website, read.last_id))
+        every_day = read.events(Scope(website, 0, _LAST_MS))
+        ((first_ms, events),) = await read.rows(lambda _: listing.first_event(every_day))
         return read.time.utc(first_ms) if events else None
 
     async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:

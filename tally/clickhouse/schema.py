@@ -17,11 +17,28 @@ _EVENT = (
     # The values as `stored_scalar` of rows.py writes them.
     " prop_keys Array(LowCardinality(String)), prop_values Array(String)"
 )
+_VISIT = (
+    "v_start Int64, v_ms UInt32, v_views UInt32, v_events UInt32, v_number UInt32, v_sends UInt8,"
+    " entry_page LowCardinality(String), exit_page LowCardinality(String)"
+)
 _MEASURES = ", ".join(f"{name} Nullable(Int64)" for name in MEASURES)
 # By table: columns, partition, order.
 TABLES = {
     # Traffic of days that are not settled: each event with the source that it was sent with.
     "event": (f"{_PLACE}, {_EVENT}", "day", "website, day, visitor, ts, id"),
+    # Traffic of settled days: with what is known of its visit, and the visit's source in place of the event's own.
+    # `v_sends`: whether the source is that of the event.
+    "settled": (
+        f"{_PLACE}, version UInt32, {_EVENT}, {_VISIT}",
+        "intDiv(day, 32)",
+        "website, day, visitor, ts, id",
+    ),
+    # The newest version of a day counts: how many events it has, and up to which id. Later ones are in event.
+    "settled_day": (
+        "website UInt32, day UInt16, version UInt32, events UInt64, last_id Int64",
+        "tuple()",
+        "website, day, version",
+    ),
     # Web vitals, leaves and events of experiments. A leave whose values have increased has several rows.
     "measure": (
         f"{_PLACE}, type UInt8, visitor Int64, {_TEXTS}, experiment LowCardinality(String),"

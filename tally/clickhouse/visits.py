@@ -1,7 +1,8 @@
 """SQL of traffic: the events of a range with what is known of their visits, and the conditions of filters on them.
 
 A visit is a visitor's events of a day without a gap of more than 30 minutes. `Traffic.source` is a subquery with a row
-for each event: of days that are not settled, visits are cut from the sorted events of each visitor and day. All figures
+for each event. Settled days have what is known of the visits (tally/clickhouse/settle.py); of other days, and where
+events have arrived after a day was settled, visits are cut from the sorted events of each visitor and day. All figures
 are sums over days, since visitors and visits end at midnight.
 
 A statement reads the ids up to the last one that was confirmed before the first statement of its report, so that all
@@ -10,6 +11,7 @@ statements of a report read the same events. Numbers are written into statements
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tally.clickhouse.client import Parameters
 from tally.clickhouse.rows import stored_scalar
@@ -21,8 +23,9 @@ from tally.events.validation import PAGEVIEWS, TRAFFIC
 from tally.events.visits import VISIT_GAP_MS
 from tally.timestamps import DAY_MS
 
-VISIT_COLUMNS = ("v_start", "v_ms", "v_views", "v_events", "v_number")
-"""Of an event's visit: its start, duration, pageviews, other events, and its number among the visitor's of the day."""
+VISIT_COLUMNS = ("v_start", "v_ms", "v_views", "v_events", "v_number", "v_sends")
+"""Of an event's visit: its start, duration, pageviews, other events, and its number among the visitor's of the day; and
+whether the visit's source is that of this event."""
 PROPERTIES = ("prop_keys", "prop_values")
 IS_VIEW = f"type in ({', '.join(map(str, sorted(PAGEVIEWS)))})"
 _IS_TRAFFIC = f"type in ({', '.join(map(str, sorted(TRAFFIC)))})"
@@ -79,12 +82,22 @@ def property_value(name: str, parameters: Parameters) -> str:
     return f"prop_values[indexOf(prop_keys, {parameters.text(name)})]"
 
 
+class SettledDay(NamedTuple):
+    """A settled day: its newest version, the last id that this has, and whether event has later ones."""
+
+    day: int
+    version: int
+    last_id: int
+    is_late: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """The traffic of a website in a scope (in website time), up to the id of the last confirmed event."""
 
     scope: Scope
     last_id: int
+    settled: Sequence[SettledDay] = ()
 
     @property
     def in_range(self) -> str:
@@ -123,12 +136,44 @@ class Traffic:
         for goal in goals:
             wanted.update(columns_of(goal.filters), () if goal.value is None else PROPERTIES)
         names = sorted(wanted - {"ts", "id", "type", "day", "visitor"})
-        if not wanted.intersection((*VISIT_FIELDS, *VISIT_COLUMNS)):
-            return (
-                f"(select day, visitor, ts, id, type{''.join(f', {name}' for name in names)}"
-                f" from {self.place('event')} and {_IS_TRAFFIC})"
-            )
-        return _cut(self.place("event"), names)
+        own = [one for one in self.settled if self.scope.from_ms < (one.day + 1) * DAY_MS]
+        own = [one for one in own if one.day * DAY_MS < self.scope.to_ms]
+        late, whole = [one for one in own if one.is_late], [one for one in own if not one.is_late]
+        days, of_visits = [one.day for one in own], {*VISIT_FIELDS, *VISIT_COLUMNS}
+        parts = [f"{self.place('event')} and {_IS_TRAFFIC} and not has({days}, day)"]
+        if late:
+            parts.append(f"{self._late(late, {*names} - of_visits)} where 1")
+        cut = wanted.intersection(of_visits)
+        found = [_cut(part, names) if cut else _selected(part, names) for part in parts]
+        if whole:
+            found.append(_selected(f"{self.place('settled')} and {_is_version(whole)}", names))
+        return f"({' union all '.join(found)})"
+
+    def _late(self, days: Sequence[SettledDay], columns: Collection[str]) -> str:
+        """Return the events of days of which some are settled and some have arrived later, with their own sources."""
+        names = sorted({*columns, "pathname"} - {*ACQUISITION})
+        last_ids = f"[{', '.join(f'toInt64({one.last_id})' for one in days)}]"
+        numbers = [one.day for one in days]
+        sources = ""
+        for name in ACQUISITION:
+            sources += f", if(v_sends, toString({name}), '{DIRECT if name == 'channel' else ''}') as {name}"
+        arrived = (
+            f"{self.place('event')} and {_IS_TRAFFIC} and has({numbers}, day)"
+            f" and id > arrayElement({last_ids}, indexOf({numbers}, day))"
+        )
+        return (
+            f"({_selected(arrived, [*names, *ACQUISITION])}"
+            f" union all select day, visitor, ts, id, type{''.join(f', {name}' for name in names)}{sources}"
+            f" from {self.place('settled')} and {_is_version(days)})"
+        )
+
+
+def _is_version(days: Sequence[SettledDay]) -> str:
+    return f"(day, version) in ({', '.join(f'({one.day}, {one.version})' for one in days)})"
+
+
+def _selected(place: str, names: Sequence[str]) -> str:
+    return f"select day, visitor, ts, id, type{''.join(f', {name}' for name in names)} from {place}"
 
 
 def _cut(place: str, names: Sequence[str]) -> str:
@@ -140,21 +185,22 @@ def _cut(place: str, names: Sequence[str]) -> str:
     # Of an event: 1 ts, 2 id, 3 type, 4 whether it is a pageview, 5 pathname, 6 whether it has a source, 7 that.
     event = f"ts, id, type, toUInt8({IS_VIEW}), toString(pathname), {source}"
     event += "".join(f", {name}" for name in of_event)
-    own = "".join(f", e.{8 + n} as {name}" for n, name in enumerate(of_event))
     pages = {"entry_page": "arrayFirst(x -> x.4, v).5", "exit_page": "arrayLast(x -> x.4, v).5"}
     visit = [f"{pages[name]} as {name}" for name in names if name in pages]
     for n, name in enumerate(acquired, 1):
         default = DIRECT if name == "channel" else ""
         visit.append(f"if(v_sent.6, tupleElement(v_sent.7, {n}), '{default}') as {name}")
     more = "".join(f", {one}" for one in visit)
-    shown = "".join(f", {name}" for name in names if name in (*PAGES, *ACQUISITION))
+    shown = [*(f"e.{8 + n} as {name}" for n, name in enumerate(of_event)), "v_sent.6 and v_sent.2 = e.2 as v_sends"]
+    places = {one.rpartition(" ")[2]: one for one in shown}
+    columns = "".join(f", {places.get(name, name)}" for name in names)
     return (
-        f"(select day, visitor, e.1 as ts, e.2 as id, e.3 as type, {', '.join(VISIT_COLUMNS)}{shown}{own}"
+        f"select day, visitor, e.1 as ts, e.2 as id, e.3 as type{columns}"
         " from (select day, visitor, v, v_number, v[1].1 as v_start, v[-1].1 - v_start as v_ms,"
         " arrayCount(x -> x.4, v) as v_views, length(v) - v_views as v_events, arrayFirst(x -> x.6, v) as v_sent"
         f"{more} from (select day, visitor, vs.1 as v_number, vs.2 as v from (select day, visitor,"
         f" arraySplit((x, d) -> d > {VISIT_GAP_MS}, es, arrayDifference(arrayMap(x -> x.1, es))) as parts,"
         " arrayJoin(arrayZip(arrayEnumerate(parts), parts)) as vs"
         f" from (select day, visitor, arraySort(x -> (x.1, x.2), groupArray(({event}))) as es from {place}"
-        f" and {_IS_TRAFFIC} group by day, visitor)))) array join v as e)"
+        " group by day, visitor)))) array join v as e"
     )

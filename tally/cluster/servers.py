@@ -52,7 +52,7 @@ class Servers:
     async def delete(self, copy: int, before_day: int | None = None) -> None:
         """Delete the rows of a copy, or those before a day. Raises Refused, NoAnswer."""
         days = "" if before_day is None else f" and day < {before_day}"
-        for table in ("event", "measure", "heat"):
+        for table in (name for name in TABLES if name != "shipped"):
             condition = f"website = {copy}{days}"
             await self.on_any(
                 lambda client, table=table, condition=condition: client.execute(  # type: ignore[misc]

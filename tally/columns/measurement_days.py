@@ -107,7 +107,8 @@ def store(connection: sqlite3.Connection, website: int, source: int, day: int, p
     """Replace the rows of a day by columns, unless it has changed since these were made. Return whether it did."""
     (ids,) = connection.execute(*measurement_column(website, source, day * DAY_MS, (day + 1) * DAY_MS, "id")).fetchone()
     is_deleting = connection.execute(
-        "/* measurement_days.is_deleting */ select exists (select 1 from import where website = ?1 and state = 'undoing')"
+        "/* measurement_days.is_deleting */"
+        " select exists (select 1 from import where website = ?1 and state = 'undoing')"
         f" or {IS_RUNNING.format(website='?1')}",
         (website,),
     ).fetchone()[0]

@@ -1,8 +1,9 @@
 """The log: one line for each record on standard error, as logfmt or JSON, with the time in UTC.
 
-The log contains no personal data, whatever clients send:
-- Records of the logger `tally` are written with their message and fields (`extra=fields(...)`). By convention these
-  hold only constant texts, numbers, paths from the settings and names of errors.
+The log contains no personal data of visitors, whatever clients send. Lines of the audit log in it have the email
+addresses of the people who sign in (tally/maintenance/audit_log.py).
+- Other records of the logger `tally` are written with their message and fields (`extra=fields(...)`). By convention
+  these hold only constant texts, numbers, paths from the settings and names of errors.
 - Records of any other logger (asyncio, aiohttp, warnings) are written with logger and place only: their messages may
   quote a request. Exceptions are written with type and places in the code, without their message, for the same reason.
 - Exceptions that reach no logger are logged too: those of the event loop, of threads, of finalizers, and of the

@@ -63,7 +63,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("deletion", ("number",)),
     ("rejected_event", ("quarter", "reason")),
     ("rejected_sample", ("reason", "id")),
-    ("crawler_day", ("day", "crawler", "pathname", "source")),
+    ("crawler_day", ("day", "crawler", "pathname", "source", "import")),
     ("field_value", ("field", "value")),
     ("new_value", ("day", "field")),
     ("website_usage", ("month",)),

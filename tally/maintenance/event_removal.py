@@ -19,8 +19,8 @@ from tally.storage import deletion_records, import_records
 class EventRemoval:
     """A source of turns. `sessions`: the visitors in memory, used on the writer's thread.
 
-    `changed` is called with the website whose events were deleted, `deleted` at the end of an import or a deletion: what
-    was deleted is then still in the log.
+    `changed` is called with the website whose events were deleted, `deleted` at the end of an import or a deletion:
+    what was deleted is then still in the log.
     """
 
     def __init__(

@@ -14,6 +14,7 @@ from tally import errors
 from tally.accounts.api_keys import ApiKey, Scope
 from tally.api import endpoints, params, read
 from tally.api.context import BY_KEY, READ_API, View
+from tally.api.keys import record_reading
 from tally.api.params import Sent
 from tally.api.reports import REPORTS
 from tally.errors import ApiError
@@ -191,6 +192,8 @@ async def _content(request: web.Request, key: ApiKey, tool: Tool, arguments: Map
     if website is None:
         raise params.invalid("website", "website is required: the id or domain of one of list_websites.")
     view = await _view(request, key, website)
+    if tool.scope == "read":
+        await record_reading(request, key, view.website)
     if tool.limit:
         default, most = tool.limit
         query.setdefault("limit", str(default))

@@ -8,7 +8,9 @@ A replaced signing key stays valid for ROTATION_MS beside the new one. A channel
 (tally/notices/outbox.py).
 """
 
+import hmac
 import json
+import re
 import secrets
 import sqlite3
 from base64 import b64encode
@@ -25,7 +27,7 @@ from tally.notices.texts import Language
 from tally.timeranges import zone
 from tally.timestamps import DAY_MS, BadTime
 
-Kind = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed"]
+Kind = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed", "email"]
 # The fields of each kind, besides its name and quiet hours; the first are required.
 FIELDS: dict[Kind, tuple[str, ...]] = {
     "webhook": ("url",),
@@ -34,6 +36,7 @@ FIELDS: dict[Kind, tuple[str, ...]] = {
     "discord": ("url",),
     "apprise": ("url",),
     "feed": (),
+    "email": ("address",),
 }
 OPTIONAL = frozenset(("token",))
 # Kinds whose secret the server makes.
@@ -70,7 +73,10 @@ class Quiet(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """A channel. `failures`: notices that failed in a row; `failing_since_ms`: since the first failed attempt."""
+    """A channel. `failures`: notices that failed in a row; `failing_since_ms`: since the first failed attempt.
+
+    `person`: the one person whose address it is, for summaries of that person alone; None for those of the account.
+    """
 
     id: str
     account: int
@@ -87,6 +93,8 @@ class Channel(NamedTuple):
     last_error: str | None
     paused_ms: int | None
     language: Language
+    confirmed_ms: int | None
+    person: int | None
 
     @property
     def host(self) -> str | None:
@@ -109,12 +117,20 @@ def check_config(kind: Kind, config: Mapping[str, str], networks: Sequence[Netwo
         most = _MAX_URL if name == "url" else _MAX_TEXT
         if not 1 <= len(value) <= most or not value.isprintable() or not value.isascii():
             raise BadChannel(name, f"{name} must have 1 to {most} printable ASCII characters.")
-        if name != "url" and not all(one.isalnum() or one in "_-." for one in value):
+        if name == "address":
+            _check_address(value)
+        elif name != "url" and not all(one.isalnum() or one in "_-." for one in value):
             raise BadChannel(name, f"{name} may have letters, digits and _ - . alone.")
         checked[name] = value
     if "url" in checked:
         _check_url(checked["url"], networks)
     return checked
+
+
+def _check_address(text: str) -> None:
+    """Check an email address: one that needs no quoting anywhere. Raises BadChannel."""
+    if not re.fullmatch(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+", text):
+        raise BadChannel("address", "address must be an email address such as you@example.com.")
 
 
 def _check_url(text: str, networks: Sequence[Network]) -> None:
@@ -195,7 +211,7 @@ def new_secret(kind: Kind) -> str | None:
 
 _COLUMNS = (
     "id, account, kind, name, config, quiet, secret, old_secret, old_secret_until_ms, created_ms, failing_since_ms,"
-    " failures, last_error, paused_ms, language"
+    " failures, last_error, paused_ms, language, confirmed_ms, person"
 )
 
 
@@ -218,14 +234,23 @@ def find_channel(connection: sqlite3.Connection, id: str) -> Channel | None:
 
 def add_channel(connection: sqlite3.Connection, new: Channel) -> None:
     """Store a new channel. Raises AccountFull where the account has MAX_CHANNELS."""
-    count = "/* channels.count */ select count(*) from channel where account = ?"
+    count = "/* channels.count */ select count(*) from channel where account = ? and person is null"
     if connection.execute(count, (new.account,)).fetchone()[0] >= MAX_CHANNELS:
         raise AccountFull(f"The account has {MAX_CHANNELS} channels, the most that it may have: delete one first.")
     quiet = None if new.quiet is None else json.dumps(new.quiet)
     connection.execute(
-        "/* channels.add */ insert into channel (id, account, kind, name, config, quiet, secret, created_ms, language)"
-        " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*new[:4], json.dumps(new.config), quiet, new.secret, new.created_ms, new.language),
+        "/* channels.add */ insert into channel (id, account, kind, name, config, quiet, secret, created_ms, language,"
+        " confirmed_ms, person) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *new[:4],
+            json.dumps(new.config),
+            quiet,
+            new.secret,
+            new.created_ms,
+            new.language,
+            new.confirmed_ms,
+            new.person,
+        ),
     )
 
 
@@ -260,6 +285,35 @@ def replace_secret(connection: sqlite3.Connection, id: str, secret: str, now_ms:
         "/* channels.replace_secret */ update channel set secret = ?, old_secret = iif(kind = 'webhook', secret, null),"
         " old_secret_until_ms = iif(kind = 'webhook', ?, null) where id = ?",
         (secret, now_ms + ROTATION_MS, id),
+    )
+    return done.rowcount == 1
+
+
+def link_token(channel: Channel, purpose: Literal["confirm", "unsubscribe"], salt: bytes) -> str:
+    """Return the token of a link in a mail: the id of a channel, and a MAC of its address and the purpose."""
+    signed = f"{purpose} {channel.id} {channel.config['address']}".encode()
+    return channel.id + hmac.digest(salt, signed, "sha256")[:16].hex()
+
+
+def confirm(connection: sqlite3.Connection, id: str, now_ms: int) -> bool:
+    """Record that the owner of a channel's address agrees to notices; return whether that was not recorded yet."""
+    done = connection.execute(
+        "/* channels.confirm */ update channel set confirmed_ms = ?, failures = 0, paused_ms = null, last_error = null"
+        " where id = ? and confirmed_ms is null",
+        (now_ms, id),
+    )
+    return done.rowcount == 1
+
+
+def unsubscribe(connection: sqlite3.Connection, id: str) -> bool:
+    """Send an address nothing any more, also nothing that waits; return whether it was sent notices before."""
+    connection.execute(
+        "/* channels.expire_waiting */ update notice set state = 'expired' where channel = ? and state = 'waiting'",
+        (id,),
+    )
+    done = connection.execute(
+        "/* channels.unsubscribe */ update channel set confirmed_ms = null where id = ? and confirmed_ms is not null",
+        (id,),
     )
     return done.rowcount == 1
 

@@ -35,6 +35,8 @@ MAX_FAILURES = 5
 KEPT_MS = 90 * DAY_MS
 # Listed in a message of several; the rest is counted.
 MAX_LISTED = 10
+# The kind of the mail that asks the owner of an address to agree.
+CONFIRMATION = "channel.confirm"
 _MAX_ROWS = 1_000
 
 
@@ -107,12 +109,14 @@ class Message(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How an attempt to send ended. `is_gone`: the receiver is no more; `wait_ms`: how long it asks to wait."""
+    """How an attempt to send ended. `is_gone`: the receiver is no more; `is_final`: it refuses this message for good;
+    `wait_ms`: how long it asks to wait."""
 
     error: str = ""
     status: int | None = None
     is_gone: bool = False
     wait_ms: int = 0
+    is_final: bool = False
 
     @property
     def is_sent(self) -> bool:
@@ -133,7 +137,8 @@ def _notice(row: Sequence[Any]) -> Notice:
 def add(connection: sqlite3.Connection, new: New, now_ms: int, sent: Sequence[str] = ()) -> int:
     """Store a notice for the channels of its account; return for how many. One that is stored stays as it is.
 
-    In a feed it is shown at once. `sent`: ids of channels that have it already.
+    In a feed it is shown at once. An address that is not confirmed gets the confirmation alone. `sent`: ids of channels
+    that have it already.
     """
     payloads = {language: json.dumps(new.content(language)._asdict()) for language in LANGUAGES}
     stored = connection.execute(
@@ -141,10 +146,11 @@ def add(connection: sqlite3.Connection, new: New, now_ms: int, sent: Sequence[st
         " (key, account, channel, kind, priority, created_ms, due_ms, expires_ms, payload, state, sent_ms)"
         " select ?1 || id, account, id, ?2, ?3, ?4, ?4, ?5, ?6 ->> language, iif(kind = 'feed', 'sent', 'waiting'),"
         " iif(kind = 'feed', ?4, null) from channel where account = ?7 and ?8 in ('', id) and id <> ?9"
+        " and (confirmed_ms is not null or ?2 = ?10) and (person is null or ?8 = id)"
         " on conflict (key) do nothing",
         (
             *(new.key(""), new.kind, new.priority, now_ms, new.expires_ms, json.dumps(payloads)),
-            *(new.account, new.only, new.but),
+            *(new.account, new.only, new.but, CONFIRMATION),
         ),
     ).rowcount
     connection.executemany(
@@ -187,7 +193,14 @@ def claim(connection: sqlite3.Connection, id: str, now_ms: int) -> Claimed:
         " and expires_ms <= ?",
         (id, now_ms),
     )
-    return Claimed(_next_message(connection, channel, now_ms), expired.rowcount)
+    count = expired.rowcount
+    if channel.confirmed_ms is None:
+        count += connection.execute(
+            "/* outbox.expire_unconfirmed */ update notice set state = 'expired' where channel = ?"
+            " and state = 'waiting' and kind <> ?",
+            (id, CONFIRMATION),
+        ).rowcount
+    return Claimed(_next_message(connection, channel, now_ms), count)
 
 
 def _next_message(connection: sqlite3.Connection, channel: Channel, now_ms: int) -> Message | None:
@@ -290,7 +303,7 @@ class Finished(NamedTuple):
 def finish(connection: sqlite3.Connection, message: Message, outcome: Outcome, now_ms: int) -> Finished:
     """Record how an attempt ended: sent, to be tried again, or failed, which may pause the channel."""
     attempts, id = message.first.attempts, message.channel.id
-    is_last = attempts > len(RETRIES_MS) or outcome.is_gone
+    is_last = attempts > len(RETRIES_MS) or outcome.is_gone or outcome.is_final
     state: State = "sent" if outcome.is_sent else "failed" if is_last else "waiting"
     due_ms = now_ms
     if state == "waiting":

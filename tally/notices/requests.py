@@ -31,7 +31,7 @@ class Request(NamedTuple):
     body: bytes
 
 
-class _Text(NamedTuple):
+class Readable(NamedTuple):
     """What people read: a title, a text, and the address of a page with more ("": none)."""
 
     title: str
@@ -53,7 +53,7 @@ def request(message: Message, base_url: str, now_ms: int) -> Request:
         body = _webhook_body(message, base_url)
         headers |= _signature(channel, message_id(message.first), body, now_ms)
     else:
-        body = _json(_BODIES[channel.kind](channel, _text(message, base_url)))
+        body = _json(_BODIES[channel.kind](channel, readable(message, base_url)))
         if channel.config.get("token"):
             headers["Authorization"] = f"Bearer {channel.config['token']}"
     return Request(channel.config["url"], headers, body)
@@ -104,23 +104,24 @@ def _signature(channel: Channel, id: str, body: bytes, now_ms: int) -> dict[str,
 # --- for people
 
 
-def _text(message: Message, base_url: str) -> _Text:
+def readable(message: Message, base_url: str) -> Readable:
+    """Return what people read of a message."""
     first, others, language = message.first.content, message.notices, message.channel.language
     url = base_url + first.path if base_url and first.path else ""
     is_urgent = any(one.priority == "urgent" for one in others)
     if len(others) == 1:
-        return _Text(_cut(first.title, _MAX_TITLE), _cut(first.text, _MAX_TEXT), url, is_urgent)
+        return Readable(_cut(first.title, _MAX_TITLE), _cut(first.text, _MAX_TEXT), url, is_urgent)
     lines = [f"- {_cut(one.content.title, _MAX_TITLE)}" for one in others[:MAX_LISTED]]
     if len(others) > MAX_LISTED:
         lines.append(text(language, "notices.more", count=len(others) - MAX_LISTED))
-    return _Text(text(language, "notices.several", count=len(others)), "\n".join(lines), url, is_urgent)
+    return Readable(text(language, "notices.several", count=len(others)), "\n".join(lines), url, is_urgent)
 
 
 def _cut(words: str, most: int) -> str:
     return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
-def _ntfy(channel: Channel, text: _Text) -> dict[str, Any]:
+def _ntfy(channel: Channel, text: Readable) -> dict[str, Any]:
     sent = {
         "topic": channel.config["topic"],
         "title": text.title,
@@ -131,7 +132,7 @@ def _ntfy(channel: Channel, text: _Text) -> dict[str, Any]:
     return sent | ({"click": text.url} if text.url else {})
 
 
-def _slack(channel: Channel, text: _Text) -> dict[str, Any]:
+def _slack(channel: Channel, text: Readable) -> dict[str, Any]:
     title, rest = _escaped(text.title), _escaped(text.text)
     link = f"\n<{text.url}|{_escaped(text.url)}>" if text.url else ""
     blocks = [{"type": "section", "text": {"type": "mrkdwn", "text": f"*{title}*\n{rest}{link}"[:3_000]}}]
@@ -145,17 +146,17 @@ def _escaped(text: str) -> str:
     return text.replace("@", "@\u200b")
 
 
-def _discord(channel: Channel, text: _Text) -> dict[str, Any]:
+def _discord(channel: Channel, text: Readable) -> dict[str, Any]:
     embed = {"title": text.title, "description": text.text} | ({"url": text.url} if text.url else {})
     return {"embeds": [embed], "allowed_mentions": {"parse": []}}
 
 
-def _apprise(channel: Channel, text: _Text) -> dict[str, Any]:
+def _apprise(channel: Channel, text: Readable) -> dict[str, Any]:
     body = f"{text.text}\n{text.url}".rstrip()
     return {"title": text.title, "body": body, "type": "warning" if text.is_urgent else "info", "format": "text"}
 
 
-_BODIES: dict[Kind, Callable[[Channel, _Text], dict[str, Any]]] = {
+_BODIES: dict[Kind, Callable[[Channel, Readable], dict[str, Any]]] = {
     "ntfy": _ntfy,
     "slack": _slack,
     "discord": _discord,

@@ -14,14 +14,15 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from tally.clock import Clock
 from tally.errors import STORAGE_UNAVAILABLE, ApiError, fields, log, where_it_failed
 from tally.events.client import Network
 from tally.notices import outbox
-from tally.notices.channels import Channel, all_channels
-from tally.notices.outbox import Content, Message, New, Outcome
+from tally.notices.channels import Channel, all_channels, link_token
+from tally.notices.outbox import CONFIRMATION, Content, Message, New, Outcome
 from tally.notices.requests import content_of_test, request, test_message
 from tally.notices.texts import Language, text
 from tally.storage.node_database import NodeDatabase
@@ -29,6 +30,7 @@ from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
 
 if TYPE_CHECKING:
     from tally.notices.delivery import Delivery
+    from tally.notices.mail import MailServer
 
 T = TypeVar("T")
 MAX_AT_ONCE = 16
@@ -36,6 +38,10 @@ MAX_OF_ACCOUNT = 4
 # An alert that is older says little.
 EXPIRES_MS = DAY_MS
 _RECORD_AGAIN_S = 1.0
+# Of a test, which a person waits for.
+_TEST_S = 15.0
+# Mails that ask an address to agree, a day, and of how many addresses they are counted.
+MAX_CONFIRMATIONS, _MAX_ADDRESSES = 3, 10_000
 
 
 class Sender:
@@ -44,12 +50,22 @@ class Sender:
     `base_url`: where the server's pages are, "" where that is not set.
     """
 
-    def __init__(self, database: NodeDatabase, clock: Clock, base_url: str, networks: Sequence[Network]) -> None:
+    def __init__(
+        self,
+        database: NodeDatabase,
+        clock: Clock,
+        base_url: str,
+        networks: Sequence[Network],
+        mail: "MailServer | None",
+        salt: Callable[[], bytes],
+    ) -> None:
         self.channels: dict[str, Channel] = {}
-        self.networks = networks
+        self.networks, self.mail, self.base_url = networks, mail, base_url
+        # Mails that asked an address to agree, on the newest day.
+        self._confirmations: tuple[int, Counter[str]] = (0, Counter())
         # Notices by their state, and attempts that are repeated, since the start.
         self.counts: Counter[str] = Counter(dict.fromkeys(("sent", "retried", "failed", "expired"), 0))
-        self._database, self._clock, self._base_url = database, clock, base_url
+        self._database, self._clock, self._salt = database, clock, salt
         # When the next notice is due; None while none waits.
         self._next_ms: int | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -82,8 +98,8 @@ class Sender:
         self._next_ms = 0
 
     def channels_of(self, account: int) -> list[Channel]:
-        """Return the channels of an account, oldest first."""
-        return [one for one in self.channels.values() if one.account == account]
+        """Return the channels of an account, oldest first, but for those of one person alone."""
+        return [one for one in self.channels.values() if one.account == account and one.person is None]
 
     async def add(self, new: New, sent: Sequence[str] = ()) -> int:
         """Store a notice for the channels of its account; return for how many. Raises ApiError 503.
@@ -100,15 +116,59 @@ class Sender:
         if channel.kind == "feed":
             await self.add(New(channel.account, "test", f"{now_ms}", content_of_test, now_ms, only=channel.id))
             return Outcome()
-        return await self.deliver(test_message(channel, now_ms))
+        return await self.deliver(test_message(channel, now_ms), _TEST_S)
 
-    async def deliver(self, message: Message) -> Outcome:
-        """Send a message and return how that ended; raises nothing."""
+    def has_asked_enough(self, address: str) -> bool:
+        """Count a mail that asks an address to agree; return whether there were as many as there may be on a day."""
+        day = self._clock.monotonic_wall_ms() // DAY_MS
+        if self._confirmations[0] != day:
+            self._confirmations = day, Counter()
+        asked = self._confirmations[1]
+        if asked[address] >= MAX_CONFIRMATIONS or len(asked) > _MAX_ADDRESSES:
+            return True
+        asked[address] += 1
+        return False
+
+    async def ask_to_confirm(self, channel: Channel) -> None:
+        """Send the mail that asks the owner of an address to agree to notices. Raises ApiError 503."""
+        now_ms = self._clock.monotonic_wall_ms()
+
+        def content(language: Language) -> Content:
+            title, words = text(language, "mail.confirm_title"), text(language, "mail.confirm_text")
+            return Content(title, words, f"/confirm/{link_token(channel, 'confirm', self._salt())}")
+
+        new = New(channel.account, CONFIRMATION, f"{channel.id}:{now_ms}", content, now_ms + EXPIRES_MS, is_urgent=True)
+        await self.add(new._replace(only=channel.id))
+
+    def by_token(self, purpose: Literal["confirm", "unsubscribe"], token: str) -> Channel | None:
+        """Return the channel of a link in a mail; None for another text."""
+        channel = self.channels.get(token[:16])
+        if channel is None or channel.kind != "email":
+            return None
+        return channel if compare_digest(token.encode("utf-8", "replace"), self._token(channel, purpose)) else None
+
+    def _token(self, channel: Channel, purpose: Literal["confirm", "unsubscribe"]) -> bytes:
+        return link_token(channel, purpose, self._salt()).encode()
+
+    async def deliver(self, message: Message, mail_s: float | None = None) -> Outcome:
+        """Send a message and return how that ended; raises nothing. `mail_s`: how long a mail may take."""
+        if message.channel.kind == "email":
+            return await self._deliver_mail(message, mail_s)
         if self._delivery is None:
             from tally.notices.delivery import Delivery  # here: most servers have no channels
 
             self._delivery = Delivery(self.networks)
-        return await self._delivery.send(request(message, self._base_url, self._clock.wall_ms()))
+        return await self._delivery.send(request(message, self.base_url, self._clock.wall_ms()))
+
+    async def _deliver_mail(self, message: Message, mail_s: float | None) -> Outcome:
+        from tally.notices import mail  # here: most servers send no mail
+        from tally.notices.mail_message import mail as written
+
+        if self.mail is None:
+            return Outcome("the server has no mail server: set --smtp-url")
+        token = link_token(message.channel, "unsubscribe", self._salt())
+        sent = written(message, self.mail, self.base_url, token, self._clock.wall_ms())
+        return await mail.send(self.mail, sent, mail_s or mail.TIMEOUT_S)
 
     # --- what is due
 

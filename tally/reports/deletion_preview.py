@@ -20,6 +20,7 @@ from tally.reports.coverage import Coverage, conditions_of, coverage_of
 from tally.rollups import imported_sums
 from tally.rollups.rollup_state import KEPT
 from tally.storage.deletion_records import Plan, matching
+from tally.storage.sql import events as statements
 from tally.storage.sql.events import SOURCE_COLUMNS, of_visit
 from tally.timestamps import DAY_MS
 
@@ -60,7 +61,8 @@ class _Counts:
         table = TABLES[source]
         where = f"from {table} where website = ? and ts >= ? and ts < ? and {matches}"
         parameters = (self.website, begin_ms, end_ms, *values)
-        events = int(self.connection.execute(f"/* preview.events */ select count(*) {where}", parameters).fetchone()[0])
+        counted = self.connection.execute(f"/* deletion_preview.events */ select count(*) {where}", parameters)
+        events = int(counted.fetchone()[0])
         if events and source == TRAFFIC:
             self._count_visits(where, parameters, day)
         if events:
@@ -70,7 +72,7 @@ class _Counts:
 
     def _count_visits(self, where: str, parameters: Sequence[object], day: int) -> None:
         gone, changed, without_source = self.connection.execute(
-            "/* preview.visits */ select coalesce(sum(deleted = own.pageviews + own.events), 0),"
+            "/* deletion_preview.visits */ select coalesce(sum(deleted = own.pageviews + own.events), 0),"
             " coalesce(sum(deleted < own.pageviews + own.events), 0), coalesce(sum(deleted < own.pageviews + own.events"
             f" and own.channel != 1 and times like '%,' || (own.start_ms + own.acquired_after_ms) || ',%'), 0)"
             " from (select event.visitor as visitor, event.visit as visit, count(*) as deleted,"
@@ -87,7 +89,7 @@ class _Counts:
         for field, known in self.values.items():
             column = of_visit(field) if source == TRAFFIC and field in VISIT_FIELDS else fixed.get(field, field)
             for label, events in self.connection.execute(
-                f"/* preview.values */ select {column}, count(*) {where} group by 1", parameters
+                f"/* deletion_preview.values */ select {column}, count(*) {where} group by 1", parameters
             ):
                 if label in known or len(known) < _MAX_VALUES:
                     known[label] += events
@@ -97,11 +99,8 @@ class _Counts:
         found = {}
         for field, known in self.values.items():
             labels = [label for label, _ in known.most_common(MAX_SAMPLES)]
-            texts = [
-                self.connection.execute("/* preview.text */ select text from label where id = ?", (label,)).fetchone()
-                for label in labels
-            ]
-            found[field] = [text[0] for text in texts if text is not None]
+            texts = dict(self.connection.execute(*statements.texts(labels)).fetchall())
+            found[field] = [texts[label] for label in labels if label in texts]
         return found
 
 
@@ -151,7 +150,8 @@ def _days(connection: sqlite3.Connection, website: int, source: int, table: str,
     found = {day for day, _ in deleted_rows.parts_without_rows(connection, website, first, last, (source,))}
     from_ms = span[0]
     while row := connection.execute(
-        f"/* preview.days */ select ts from main.{table} where website = ? and ts >= ? and ts < ? order by ts limit 1",
+        f"/* deletion_preview.days */ select ts from main.{table} where website = ? and ts >= ? and ts < ?"
+        " order by ts limit 1",
         (website, from_ms, span[1]),
     ).fetchone():
         found.add(row[0] // DAY_MS)
@@ -179,7 +179,8 @@ def _is_folded(connection: sqlite3.Connection, website: int, field: str) -> bool
     if field not in FIELDS:
         return False
     row = connection.execute(
-        "/* preview.is_folded */ select 1 from new_value where website = ? and field = ? and events > 0 limit 1",
+        "/* deletion_preview.is_folded */ select 1 from new_value where website = ? and day >= 0 and field = ?"
+        " and events > 0 limit 1",
         (website, FIELDS.index(field)),
     ).fetchone()
     return row is not None

@@ -387,8 +387,8 @@ def _stretches(
 def pages_after(connection: sqlite3.Connection, website: int, page: int, limit: int) -> list[int]:
     """Return the labels of the next pages after one that have points, packed or not."""
     rows = connection.execute(
-        "/* heatmaps.unpacked_pages */ select distinct pathname from heatmap_point where website = ? and pathname > ?"
-        " order by pathname limit ?",
+        "/* heatmaps.unpacked_pages */ select distinct pathname from heatmap_point where website = ? and day >= 0"
+        " and pathname > ? order by pathname limit ?",
         (website, page, limit),
     )
     found = {row[0] for row in rows}

@@ -5,6 +5,8 @@ writer for events (tally/sqlite/writer.py), so that a request of a crawler that 
 
 A website has at most MAX_ROWS rows a day: then further pages count as `(other)`, with one row for each crawler and
 source. So do paths of more than MAX_PATH characters. Rows are kept for KEPT_DAYS.
+
+What an import counts has rows of its own, so that its undo deletes these alone.
 """
 
 import sqlite3
@@ -65,21 +67,21 @@ def add(connection: sqlite3.Connection, labels: Labels, crawls: Iterable[Crawl])
     add_counts(connection, labels, counts)
 
 
-def add_counts(connection: sqlite3.Connection, labels: Labels, counts: Counter[Key]) -> None:
-    """Add counts to those of the database, within the limit of rows."""
-    limited = _limited(connection, labels, counts)
+def add_counts(connection: sqlite3.Connection, labels: Labels, counts: Counter[Key], of_import: int = 0) -> None:
+    """Add counts to those of the database, within the limit of rows. of_import: the number of the import."""
+    limited = _limited(connection, labels, counts, of_import)
     numbers = labels.numbers_of(connection, {text for key in limited for text in key[2:4]})
     connection.executemany(
-        "/* crawler_days.add */ insert into crawler_day (website, day, crawler, pathname, source, requests)"
-        " values (?, ?, ?, ?, ?, ?) on conflict do update set requests = requests + excluded.requests",
+        "/* crawler_days.add */ insert into crawler_day (website, day, crawler, pathname, source, import, requests)"
+        " values (?, ?, ?, ?, ?, ?, ?) on conflict do update set requests = requests + excluded.requests",
         [
-            (website, day, numbers[crawler], numbers[pathname], source, requests)
+            (website, day, numbers[crawler], numbers[pathname], source, of_import, requests)
             for (website, day, crawler, pathname, source), requests in limited.items()
         ],
     )
 
 
-def _limited(connection: sqlite3.Connection, labels: Labels, counts: Counter[Key]) -> Counter[Key]:
+def _limited(connection: sqlite3.Connection, labels: Labels, counts: Counter[Key], of_import: int) -> Counter[Key]:
     """Return the counts with `(other)` for new pages of days that have MAX_ROWS rows."""
     # Looked up, not created: a page that is not stored leaves no label.
     known = labels.find(connection, {text for key in counts for text in key[2:4]})
@@ -87,7 +89,8 @@ def _limited(connection: sqlite3.Connection, labels: Labels, counts: Counter[Key
     limited: Counter[Key] = Counter()
     for key, requests in counts.items():
         website, day, crawler, pathname, source = key
-        if pathname != OTHER and not _is_stored(connection, known.get(crawler), known.get(pathname), key):
+        numbers = known.get(crawler), known.get(pathname)
+        if pathname != OTHER and not _is_stored(connection, *numbers, key, of_import):
             place = website, day
             if place not in left:
                 left[place] = MAX_ROWS - _rows(connection, website, day)
@@ -98,13 +101,15 @@ def _limited(connection: sqlite3.Connection, labels: Labels, counts: Counter[Key
     return limited
 
 
-def _is_stored(connection: sqlite3.Connection, crawler: int | None, pathname: int | None, key: Key) -> bool:
+def _is_stored(
+    connection: sqlite3.Connection, crawler: int | None, pathname: int | None, key: Key, of_import: int
+) -> bool:
     if crawler is None or pathname is None:
         return False
     row = connection.execute(
         "/* crawler_days.stored */ select 1 from crawler_day"
-        " where website = ? and day = ? and crawler = ? and pathname = ? and source = ?",
-        (*key[:2], crawler, pathname, key[4]),
+        " where website = ? and day = ? and crawler = ? and pathname = ? and source = ? and import = ?",
+        (*key[:2], crawler, pathname, key[4], of_import),
     ).fetchone()
     return row is not None
 
@@ -123,6 +128,52 @@ def delete_expired(connection: sqlite3.Connection, website: int, first_day: int)
         " and day = (select min(day) from crawler_day where website = ?1)",
         (website, first_day),
     ).rowcount
+
+
+def others(
+    connection: sqlite3.Connection, website: int, of_import: int, places: Iterable[tuple[int, str, int]]
+) -> set[tuple[int, str, int]]:
+    """Return those of some days, crawlers and sources of which the website has requests that another import, or none,
+    has counted."""
+    return {
+        (day, crawler, source)
+        for day, crawler, source in places
+        if connection.execute(
+            "/* crawler_days.others */ select 1 from crawler_day where website = ? and day = ?"
+            " and crawler = (select id from label where text = ?) and source = ? and import != ? limit 1",
+            (website, day, crawler, source, of_import),
+        ).fetchone()
+    }
+
+
+def delete_some(connection: sqlite3.Connection, website: int, of_import: int, after: int) -> int | None:
+    """Delete what an import has counted of the next of its days after a day; return that day, None where none is left.
+
+    Within a transaction of the caller.
+    """
+    row = connection.execute(
+        "/* crawler_days.next */ select min(day) from crawler_day where website = ?1 and day > ?3 and day >="
+        " (select first_day from import where website = ?1 and number = ?2)"
+        " and day <= (select last_day from import where website = ?1 and number = ?2)",
+        (website, of_import, after),
+    ).fetchone()
+    if row[0] is None:
+        return None
+    connection.execute(
+        "/* crawler_days.undo */ delete from crawler_day where website = ? and day = ? and import = ?",
+        (website, row[0], of_import),
+    )
+    return int(row[0])
+
+
+def export(connection: sqlite3.Connection, website: int) -> sqlite3.Cursor:
+    """Return rows of (day, crawler, pathname, source, requests), the oldest day first."""
+    return connection.execute(
+        "/* crawler_days.export */ select day, c.text, p.text, source, sum(requests) from crawler_day"
+        " join label as c on c.id = crawler join label as p on p.id = pathname where website = ?"
+        " group by day, crawler, pathname, source order by day, crawler, pathname, source",
+        (website,),
+    )
 
 
 class Crawls(NamedTuple):

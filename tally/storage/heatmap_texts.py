@@ -13,6 +13,7 @@ has not changed writes nothing.
 import sqlite3
 from collections.abc import Mapping, Sequence
 
+from tally.engine.values import WIDTHS
 from tally.timestamps import DAY_MS, HOUR_MS
 
 MAX_CELLS = 100
@@ -54,8 +55,8 @@ def texts_of(connection: sqlite3.Connection, website: int, page: int, widths: Se
 
 def delete_days(connection: sqlite3.Connection, website: int, page: int, first: int, end: int) -> None:
     """Delete the texts of a page that came with events on the days in [first, end)."""
-    connection.execute(
-        "/* heatmap_texts.delete */ delete from heatmap_text where website = ?1 and pathname = ?2"
-        " and ts + 60000 * (select day_offset_minutes from website where number = ?1) between ?3 and ?4",
-        (website, page, first * DAY_MS, end * DAY_MS - 1),
+    connection.executemany(
+        "/* heatmap_texts.delete */ delete from heatmap_text where website = ?1 and pathname = ?2 and viewport = ?3"
+        " and ts + 60000 * (select day_offset_minutes from website where number = ?1) between ?4 and ?5",
+        [(website, page, viewport, first * DAY_MS, end * DAY_MS - 1) for viewport in range(len(WIDTHS))],
     )

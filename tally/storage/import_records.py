@@ -24,13 +24,14 @@ _SILENT_AFTER_MS = 30_000
 
 
 class Counts(NamedTuple):
-    """The number of stored events, duplicate and rejected lines, stored sums, and of lines that the format skips, by
-    reason."""
+    """The number of stored events, duplicate and rejected lines, stored sums, counted requests of crawlers, and lines
+    that the format skips, by reason."""
 
     events: int
     duplicates: int
     rejected: int
     sums: int
+    crawls: int
     skipped: Mapping[str, int]
 
 
@@ -49,6 +50,7 @@ class ImportRecord(NamedTuple):
     duplicates: int
     rejected: int
     sums: int
+    crawls: int
     skipped: Mapping[str, int]
     first_day: int | None
     last_day: int | None
@@ -103,9 +105,9 @@ def begin(connection: sqlite3.Connection, website: int, format: str, digest: str
     """Insert an import; return its number."""
     ((number,),) = connection.execute(
         "/* import_records.begin */ insert into import (website, number, format, digest, file, state, begun_ms,"
-        " changed_ms, events, duplicates, rejected, sums, skipped, position, size)"
+        " changed_ms, events, duplicates, rejected, sums, crawls, skipped, position, size)"
         " values (?1, (select coalesce(max(number), 0) + 1 from import where website = ?1),"
-        " ?2, ?3, ?4, 'running', ?5, ?5, 0, 0, 0, 0, '{}', 0, 0) returning number",
+        " ?2, ?3, ?4, 'running', ?5, ?5, 0, 0, 0, 0, 0, '{}', 0, 0) returning number",
         (website, format, digest, file, now_ms),
     ).fetchall()
     return int(number)
@@ -126,11 +128,11 @@ def save(
     cluster_tables.end(connection, website, "import")
     connection.execute(
         "/* import_records.save */ update import set state = 'running', changed_ms = ?, events = ?, duplicates = ?,"
-        " rejected = ?, sums = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"
+        " rejected = ?, sums = ?, crawls = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"
         " last_day = coalesce(max(last_day, ?), last_day, ?), position = ?, size = ?, progress = ?"
         " where website = ? and number = ?",
         (
-            *(time.time_ns() // 1_000_000, *counts[:4], orjson.dumps(dict(counts.skipped)).decode()),
+            *(time.time_ns() // 1_000_000, *counts[:5], orjson.dumps(dict(counts.skipped)).decode()),
             *(first_day, first_day, last_day, last_day, *place, progress, website, number),
         ),
     )

@@ -3,7 +3,9 @@
 - Formats, recognized line by line: text in the combined or common format or nearly so (tally/transfer/log_text.py), and
   JSON of Caddy, Traefik, nginx and others (tally/transfer/log_json.py).
 - A page is a path without the extension of an asset; where the log has the type of the response, it decides too.
-  Skipped are other methods, redirects and errors, assets, crawlers, and programs that are no browser.
+  Skipped are other methods, redirects and errors, assets, and programs that are no browser.
+- A GET of a page or a PDF by a listed crawler, answered with a status from 200 to 399, is counted as such
+  (tally/storage/crawler_days.py). Crawlers without a name are skipped.
 - Browser, system, device, country and the rest are computed as for a collected event. The address and the User-Agent
   are not kept. A visitor is an address and a User-Agent of a day, as without `session_id` in collect.
 - The first lines of a file decide whether it has User-Agents. Then a line without one is cut, and is rejected: the
@@ -27,9 +29,11 @@ from tally.events.request_context import Place
 from tally.events.urls import BadUrl, belongs_to, parse_page_url
 from tally.events.user_agent import MAX_CHARACTERS, Agents
 from tally.events.validation import FieldWarning, Rejection
+from tally.storage.crawler_days import ACCESS_LOG, SOURCES
 from tally.timestamps import event_time_ms
 from tally.transfer import log_json, log_text, values
 from tally.transfer.files import BadFile, Source
+from tally.transfer.line_format import CRAWL_TYPE
 from tally.transfer.log_request import CUT, Request
 from tally.transfer.records import NOT_UTF_8, Record, Site, Skip, lines
 from tally.transfer.times import log_ms
@@ -72,6 +76,7 @@ _ASSETS = frozenset(
     )
 )
 _PAGE_TYPES = ("text/html", "application/xhtml+xml")
+_PDF, _PDF_TYPE = "pdf", "application/pdf"
 _CACHED_AGENTS, _CACHED_CLIENTS = 4_096, 16_384
 # Longer texts are no addresses, and are not cached.
 _LONGEST_ADDRESS = 50
@@ -159,6 +164,10 @@ class AccessLog:
             return (WITHOUT_AGENT,)
         if request.method != "GET":
             return _NOT_GET
+        if request.agent and 200 <= request.status < 400:
+            name = self._agent(request.agent[:MAX_CHARACTERS])
+            if isinstance(name, str) and name:
+                return self._crawl(name, request)
         if request.status not in _SUCCESS:
             return _NO_SUCCESS
         if request.content_type and not request.content_type.lower().startswith(_PAGE_TYPES):
@@ -175,19 +184,16 @@ class AccessLog:
     def _pageview(self, ts_ms: int, request: Request) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
         """Return the event of a GET request."""
         uri, host, agent, referrer = request.uri, request.host, request.agent, request.referrer
-        path, _, query = uri.partition("?")
-        if not path.startswith("/"):
-            try:
-                host, path, query, _ = parse_page_url(uri)
-            except BadUrl:
-                return (BAD_LINE,)
-        name, dot, extension = path.rpartition(".")
-        if dot and extension.lower() in _ASSETS and name:
+        place = _place_of(uri, host)
+        if place is None:
+            return (BAD_LINE,)
+        host, path, query = place
+        if _extension(path) in _ASSETS:
             return _ASSET
         if agent == "":
             return _NO_AGENT
         of_agent = self._agent(agent[:MAX_CHARACTERS]) if agent is not None else _UNKNOWN_AGENT
-        if of_agent is None:
+        if isinstance(of_agent, str):
             return _ROBOT
         hostname = self._hostname(host)
         if hostname is None:
@@ -198,7 +204,7 @@ class AccessLog:
             "type": "pageview",
             "timestamp": ts_ms,
             "hostname": hostname,
-            "pathname": _ESCAPED_BYTE.sub(r"%\1", path) if "\\x" in path else path,
+            "pathname": _unescaped(path),
             "referrer": referrer if referrer != "-" else "",
             "visitor": f"{address} {agent}",
             "id": f"{bits} {request.status} {request.size} {host} {uri} {referrer} {agent}",
@@ -209,11 +215,46 @@ class AccessLog:
             event |= values.campaign(query)
         return (event,) if agent is not None else (event, _STORED_WITHOUT_AGENT)
 
-    def _read_agent(self, text: str) -> dict[str, str] | None:
-        """Return browser, system and device as fields of a line; None for crawlers and programs."""
+    def _crawl(self, name: str, request: Request) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+        """Return the request of a listed crawler as an item."""
+        place = _place_of(request.uri, request.host)
+        if place is None:
+            return (BAD_LINE,)
+        host, path, _ = place
+        extension = _extension(path)
+        if extension in _ASSETS and extension != _PDF:
+            return _ASSET
+        if request.content_type and not request.content_type.lower().startswith((*_PAGE_TYPES, _PDF_TYPE)):
+            return _ASSET
+        if self._hostname(host) is None:
+            return _OTHER_HOST
+        try:
+            ts_ms = _time_ms(request.time)
+        except (ValueError, OverflowError):
+            return (BAD_TIME,)
+        item = {
+            "type": CRAWL_TYPE,
+            "timestamp": ts_ms,
+            "crawler": name,
+            "pathname": _unescaped(path),
+            "source": SOURCES[ACCESS_LOG],
+            "requests": 1,
+            "id": self._id(request),
+        }
+        return (item,)
+
+    def _id(self, request: Request) -> str:
+        """Return what identifies a request among those of its second."""
+        address, status, size = request.address, request.status, request.size
+        _, bits = (self._client if len(address) <= _LONGEST_ADDRESS else self._read_client)(address)
+        return f"{bits} {status} {size} {request.host} {request.uri} {request.referrer} {request.agent}"
+
+    def _read_agent(self, text: str) -> dict[str, str] | str:
+        """Return browser, system and device as fields of a line; the listed name of a crawler, "" for others and for
+        programs."""
         agent = self._agents.of(text)
         if agent.crawler or not agent.browser:
-            return None
+            return agent.crawler_name
         return {
             "browser": agent.browser,
             "browser_version": agent.browser_version,
@@ -242,6 +283,26 @@ class AccessLog:
 
 
 _language = values.cached(first_language)
+
+
+def _place_of(uri: str, host: str) -> tuple[str, str, str] | None:
+    """Return host, path and query of a request; None where the URI is none."""
+    path, _, query = uri.partition("?")
+    if path.startswith("/"):
+        return host, path, query
+    try:
+        return parse_page_url(uri)[:3]
+    except BadUrl:
+        return None
+
+
+def _extension(path: str) -> str:
+    name, dot, extension = path.rpartition(".")
+    return extension.lower() if dot and name else ""
+
+
+def _unescaped(path: str) -> str:
+    return _ESCAPED_BYTE.sub(r"%\1", path) if "\\x" in path else path
 
 
 def _first_lines(found: Iterator[Record]) -> list[Record]:

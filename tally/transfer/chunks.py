@@ -16,7 +16,7 @@ from tally.events.validation import FieldWarning, Rejection
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
-from tally.transfer.line_format import Line, LineReader, SumLine
+from tally.transfer.line_format import AnyLine, CrawlLine, Line, LineReader, SumLine
 from tally.transfer.records import Site, Skip
 
 # So that writing does not wait for long.
@@ -49,7 +49,7 @@ class Chunk(NamedTuple):
     rows or objects were read that have something.
     """
 
-    lines: list[Line | SumLine]
+    lines: list[AnyLine]
     bad: list[tuple[int, Rejection]]
     skipped: Counter[str]
     end: tuple[int, int]
@@ -102,7 +102,7 @@ class Chunks:
     def _begin(self) -> None:
         # Without what is empty: a file may have a million empty lines in a row.
         self._seen = 0
-        self._good: list[Line | SumLine] = []
+        self._good: list[AnyLine] = []
         self._bad: list[tuple[int, Rejection]] = []
         self._skipped: Counter[str] = Counter()
         self._warned: Counter[str] = Counter()
@@ -144,7 +144,7 @@ class Chunks:
                 for item in (value,) if isinstance(value, Rejection) else read(value):
                     has_item = 1
                     line = item if isinstance(item, (Skip, Rejection, FieldWarning)) else check(first, item)
-                    if type(line) is Line or isinstance(line, SumLine):
+                    if type(line) is Line or isinstance(line, (SumLine, CrawlLine)):
                         good.append(line)
                         if self._warnings:
                             self._warned.update(warning.code for warning in self._warnings)

@@ -6,8 +6,8 @@ database that never had the events, but for the acquisition of visits that lose 
 (tally/transfer/visit_rebuild.py). Only days that have such events are read (`Plan.days`):
 
 1. Traffic. The rows of a day that has only columns are put back. All matching events of a visitor's day are deleted in
-   one transaction, because filters on fields of visits are decided by the visits as they were. The day becomes stale, so
-   that it is rebuilt in the background with what follows from it: totals, columns, blocks and goals.
+   one transaction, because filters on fields of visits are decided by the visits as they were. The day becomes stale,
+   so that it is rebuilt in the background with what follows from it: totals, columns, blocks and goals.
 2. Web vitals and leaves.
 3. Experiment events, and the assignments and counts of their visitors.
 4. Heatmap points and texts of pages on whole days, where the filters are by page alone.

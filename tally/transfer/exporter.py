@@ -1,5 +1,5 @@
 """Export the events of a website: traffic, web vitals and experiments, one line (or row) each, oldest first. JSON lines
-begin with its imported sums.
+begin with its imported sums and the requests of crawlers by day.
 
 The export reads one snapshot while the server continues, so the file is the state at one moment; SQLite cannot reset
 its write-ahead log until the export ends. Memory is bounded: rows are read a thousand at a time, and a few megabytes of
@@ -25,12 +25,14 @@ from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import LEAVE, MEASURES, TYPE_NAMES, VITALS
 from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.rollups.web_vitals import from_stored
+from tally.storage import crawler_days
+from tally.storage.crawler_days import SOURCES
 from tally.storage.database import damaged, snapshot
 from tally.storage.event_data import STORED
 from tally.storage.import_records import IMPORT_OF
 from tally.storage.sql.events import MEASURED_TYPE, of_visit
 from tally.timestamps import DAY_MS, local_iso
-from tally.transfer.line_format import COLUMNS, SUM_COLUMNS, SUM_TYPE
+from tally.transfer.line_format import COLUMNS, CRAWL_COLUMNS, CRAWL_TYPE, SUM_COLUMNS, SUM_TYPE
 
 # A few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000
@@ -94,8 +96,8 @@ def export_events(
     progress: Callable[[int], None] = lambda rows: None,
     format: Format = json_lines,
 ) -> int:
-    """Write each event of a website, and in JSON lines its imported sums before them; return the number of events.
-    `progress` is called with the number so far."""
+    """Write each event of a website, and in JSON lines its imported sums and requests of crawlers before them; return
+    the number of events. `progress` is called with the number so far."""
     written = 0
     texts = _Texts(connection)
     with format(out) as write, snapshot(connection):
@@ -105,6 +107,9 @@ def export_events(
                 with _damage_found():
                     lines = [_sum_line(row, known[row[2]]) for row in sums]
                 out.write(b"".join(lines))
+            crawled = crawler_days.export(connection, website)
+            while batch := crawled.fetchmany(_ROWS_AT_ONCE):
+                out.write(b"".join(map(_crawl_line, batch)))
         for rows in _exported(texts, _batches(connection, website), day_offset_ms(connection, website)):
             write(rows)
             written += len(rows)
@@ -320,6 +325,12 @@ def _sum_line(row: Sequence[int], text: str | None) -> bytes:
     had = (figure if known >> n & 1 else None for n, figure in enumerate(figures))
     values = (SUM_TYPE, local_iso(day * DAY_MS, 0)[:10], _FIELD_NAMES[field], text, *had)
     return orjson.dumps(dict(zip(SUM_COLUMNS, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _crawl_line(row: Sequence[Any]) -> bytes:
+    day, crawler, pathname, source, requests = row
+    values = (CRAWL_TYPE, local_iso(day * DAY_MS, 0)[:10], crawler or None, pathname, SOURCES[source], requests)
+    return orjson.dumps(dict(zip(CRAWL_COLUMNS, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _line(values: list[Any]) -> bytes:

@@ -49,7 +49,7 @@ from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes, without_
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
 from tally.transfer.import_writer import Check, Part, UsedValues, divided
-from tally.transfer.line_format import Line, SumLine
+from tally.transfer.line_format import AnyLine, Line
 from tally.transfer.reader_process import ReaderProcess, chunks_of
 from tally.transfer.visit_merge import Visits
 
@@ -71,20 +71,21 @@ _UNBOUNDED = Bounds()
 
 
 class Summary(NamedTuple):
-    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines.
-    Where a line has several objects, each counts as one."""
+    """The number of imported events, duplicate and invalid lines, imported sums, and all lines of a file, and of the
+    requests of crawlers that were counted. Where a line has several objects, each counts as one."""
 
     accepted: int
     duplicates: int
     bad: int
     sums: int
     lines: int
+    crawls: int = 0
 
 
 class Preview(NamedTuple):
     """What an import would store: valid events by day, how many of them were imported before, the number of further
     copies of events in the file, of invalid lines, and of all lines; then the sums by day, and how many of them belong
-    to days and fields that have sums; and whether the file was read to its end."""
+    to days and fields that have sums; whether the file was read to its end; and the new requests of crawlers."""
 
     days: Mapping[int, int]
     known: int
@@ -95,6 +96,7 @@ class Preview(NamedTuple):
     known_sums: int = 0
     records: int = 0
     is_complete: bool = True
+    crawls: int = 0
 
 
 class Progress(NamedTuple):
@@ -117,6 +119,7 @@ class Progress(NamedTuple):
     sums: int = 0
     warned: Mapping[str, int] = MappingProxyType({})
     records: int = 0
+    crawls: int = 0
 
 
 def import_events(
@@ -191,7 +194,7 @@ class _Found:
         self.sum_days: Counter[int] = Counter()
         self.skipped: Counter[str] = Counter()
         self.warned: Counter[str] = Counter()
-        self.known = self.known_sums = self.copies = self.lines = self.records = 0
+        self.known = self.known_sums = self.copies = self.lines = self.records = self.crawls = 0
 
 
 class _Import:
@@ -254,13 +257,13 @@ class _Import:
         if is_complete and not found.records:
             self._report(f"{self._source.name} is empty")
         counts = found.days, found.known, found.copies, self._bad.seen, max(found.lines, found.records)
-        return Preview(*counts, found.sum_days, found.known_sums, found.records, is_complete)
+        return Preview(*counts, found.sum_days, found.known_sums, found.records, is_complete, found.crawls)
 
     def _check_chunk(self, chunk: Chunk, found: "_Found") -> None:
         check = found.check
         self._require_lines(chunk)
         check.count(len(chunk.lines))
-        good: list[Line | SumLine] = []
+        good: list[AnyLine] = []
         bad = chunk.bad
         for line in chunk.lines:
             rejection = check.rejection(line)
@@ -272,9 +275,10 @@ class _Import:
                 good.append(line)
         for number, rejection in sorted(bad, key=itemgetter(0)):
             self._bad.add(number, rejection)
-        events, sums = divided(good)
+        events, sums, crawls = divided(good)
         part = Part(self._connection, self._website, self._labels, self._visits, self._used, 0)
         known, known_sums = part.known(events), part.known(sums)
+        found.crawls += len(crawls) - part.known(crawls)
         found.skipped += chunk.skipped
         found.warned += chunk.warned
         found.records += chunk.records
@@ -312,7 +316,7 @@ class _Import:
         if not self._at.records:
             self._report(f"{self._source.name} is empty: nothing was imported")
         lines = max(self._at.lines, self._at.records)
-        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, lines)
+        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, lines, self._at.crawls)
 
     def _end_reports(self, skipped: Mapping[str, int], warned: Mapping[str, int]) -> None:
         self._bad.close()
@@ -346,7 +350,7 @@ class _Import:
         try:
             return chunks.next()
         except BadFile as failure:
-            if not self._at.accepted + self._at.duplicates + self._at.sums:
+            if not self._at.accepted + self._at.duplicates + self._at.sums + self._at.crawls:
                 raise
             again = "Lines with an id are not imported twice."
             raise BadFile(f"{failure} It was imported up to line {chunks.lines:,}. {again}") from None
@@ -380,6 +384,7 @@ class _Import:
                 before.sums + part.sums,
                 before.warned if before.done else dict(chunk.warned + Counter(before.warned)),
                 before.records + (0 if before.done else chunk.records),
+                before.crawls + part.crawls,
             )
             self._state.save(at, part, chunk.position)
         self._labels.keep()
@@ -403,7 +408,7 @@ class _Import:
         self._progress(self._position)
         time.sleep(max(0.0, took_s / (2 if self._has_server else 10) - (time.perf_counter() - begun)))
 
-    def _load_visits(self, lines: Iterable[Line | SumLine]) -> None:
+    def _load_visits(self, lines: Iterable[AnyLine]) -> None:
         wanted: dict[int, set[int]] = {}
         for line in lines:
             if isinstance(line, Line) and line.type in TRAFFIC and line.is_named:
@@ -411,7 +416,7 @@ class _Import:
         self._visits.load(self._connection, wanted, self._state.number)
 
 
-def _days_of(lines: Iterable[Line | SumLine]) -> dict[int, set[int]]:
+def _days_of(lines: Iterable[AnyLine]) -> dict[int, set[int]]:
     """Return the days of the events among some lines, by what is packed (tally/columns/statements.py)."""
     found: dict[int, set[int]] = {}
     for line in lines:
@@ -474,7 +479,12 @@ class _ImportState:
             self._website,
             self.number,
             import_records.Counts(
-                progress.accepted, progress.duplicates, progress.bad, progress.sums, progress.skipped
+                progress.accepted,
+                progress.duplicates,
+                progress.bad,
+                progress.sums,
+                progress.crawls,
+                progress.skipped,
             ),
             part.days,
             (position, self._source.size),

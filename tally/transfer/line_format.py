@@ -28,7 +28,7 @@ COLUMNS follows EVENT_COLUMNS in tally/api/events.py.
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date
 from functools import lru_cache
 from hashlib import blake2b
@@ -55,6 +55,8 @@ from tally.events.validation import (
     type_of,
 )
 from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
+from tally.storage.crawler_days import KEPT_DAYS, MAX_PATH, SOURCES
+from tally.storage.value_limits import OTHER
 from tally.timestamps import DAY_MS, event_time_ms
 from tally.transfer.records import Skip
 from tally.transfer.times import iso_ms
@@ -68,6 +70,12 @@ COLUMNS = (
 SUM_TYPE = "imported_sum"
 SUM_COLUMNS = ("type", "day", "field", "value", *FIGURES)
 """The type of a line of sums, and its keys. `day` is a date, `field` one of FIELD_NUMBERS."""
+
+CRAWL_TYPE = "crawler_day"
+CRAWL_COLUMNS = ("type", "day", "crawler", "pathname", "source", "requests")
+"""The type of a line of the requests of a crawler for a page on a day (tally/storage/crawler_days.py), and its keys.
+`source` is one of SOURCES. The reader of access logs names `timestamp` and `id` in place of the day: such a line has a
+key as an event has."""
 
 # Of a website and day.
 _MAX_FIGURE = 1 << 40
@@ -97,6 +105,7 @@ _REQUIRED = {
 
 BAD_JSON = Rejection("invalid_json", "The line is not JSON in UTF-8.")
 _ZEROS = Skip("rows whose figures are all 0")
+_OLD_CRAWLS = Skip(f"requests of crawlers more than {KEPT_DAYS} days ago")
 NO_HEATMAP = Rejection("invalid_type", "Heatmap points are stored as counts and cannot be imported.", "type")
 
 
@@ -136,10 +145,29 @@ class SumLine(NamedTuple):
         return self.day * DAY_MS
 
 
+class CrawlLine(NamedTuple):
+    """A checked line of requests of a crawler. key: as of Line; None where the line is of a day. texts: crawler and
+    path. source: a position in SOURCES."""
+
+    number: int
+    ts_ms: int
+    key: int | None
+    texts: tuple[str, str]
+    source: int
+    requests: int
+
+
+AnyLine = Line | SumLine | CrawlLine
+
+
 class _Wrong(ValueError):
     def __init__(self, code: str, message: str, field: str) -> None:
         super().__init__(code)
         self.rejection = Rejection(code, message, field)
+
+
+_ReadOther = Callable[[int, dict[str, Any]], SumLine | CrawlLine | Skip]
+"""Reads a line without an event. Raises _Wrong."""
 
 
 class LineReader:
@@ -173,16 +201,18 @@ class LineReader:
         # A visitor has several events a day, many events have the same referrer.
         self._visitor_number = lru_cache(_CACHED_VISITORS)(self._hashed_visitor)
         self._external_referrer = lru_cache(_CACHED_REFERRERS)(self._read_referrer)
+        self._others: dict[str, _ReadOther] = {SUM_TYPE: self._sum, CRAWL_TYPE: self._crawl}
         self.warnings: list[FieldWarning] = []
         """What is new here after a call of `line`, of which the caller empties it."""
 
-    def line(self, number: int, item: Any) -> Line | SumLine | Skip | Rejection:
+    def line(self, number: int, item: Any) -> AnyLine | Skip | Rejection:
         """Return the line with this number of a value, which is a dict if it is valid; a Skip for a sum of zeros. Takes
         about 10 µs."""
         type_ = type_of(item)
         if isinstance(type_, Rejection):
-            is_sum = isinstance(item, dict) and item.get("type") == SUM_TYPE
-            return self._checked_sum(number, item) if is_sum else type_
+            kind = item.get("type") if isinstance(item, dict) else None
+            read = self._others.get(kind) if isinstance(kind, str) else None
+            return type_ if read is None else self._checked(read, number, item)
         if type_ == HEATMAP and any(item.get(field) is not None for field in ("points", "x", "y")):
             return NO_HEATMAP
         try:
@@ -190,17 +220,46 @@ class LineReader:
         except _Wrong as wrong:
             return wrong.rejection
 
-    def _checked_sum(self, number: int, item: dict[str, Any]) -> SumLine | Skip | Rejection:
+    @staticmethod
+    def _checked(read: _ReadOther, number: int, item: dict[str, Any]) -> SumLine | CrawlLine | Skip | Rejection:
         try:
-            return self._sum(number, item)
+            return read(number, item)
         except _Wrong as wrong:
             return wrong.rejection
 
-    def _sum(self, number: int, item: dict[str, Any]) -> SumLine | Skip:
+    def _crawl(self, number: int, item: dict[str, Any]) -> CrawlLine | Skip:
+        key = None
+        if "timestamp" in item:
+            ts_ms, key = self._time(item["timestamp"]) + self._offset_ms, self._key(0, item)[0]
+        else:
+            ts_ms = self._date(item) * DAY_MS
+        crawler, path = item.get("crawler") or "", item.get("pathname")
+        if not isinstance(crawler, str) or len(crawler) > _LEAST_LENGTH or "\0" in crawler:
+            message = f"crawler is text of at most {_LEAST_LENGTH:,} characters, without NUL."
+            raise _Wrong("invalid_field", message, "crawler")
+        if not isinstance(path, str) or not path or "\0" in path:
+            raise _Wrong("invalid_field", "pathname is text, without NUL.", "pathname")
+        if path != OTHER:
+            path = normal_path(path)
+        if item.get("source") not in SOURCES:
+            raise _Wrong("invalid_field", f"source is one of {', '.join(SOURCES)}.", "source")
+        requests = item.get("requests")
+        if type(requests) is not int or not 1 <= requests <= _MAX_FIGURE:
+            raise _Wrong("invalid_field", "requests is a whole number, at least 1.", "requests")
+        if ts_ms // DAY_MS < self._now_ms // DAY_MS - KEPT_DAYS:
+            return _OLD_CRAWLS
+        texts = crawler, path if len(path) <= MAX_PATH else OTHER
+        return CrawlLine(number, ts_ms, key, texts, SOURCES.index(item["source"]), requests)
+
+    def _date(self, item: Mapping[str, Any]) -> int:
         day = _day(item.get("day"))
         if day is None or not 0 <= day <= (self._now_ms + DAY_MS) // DAY_MS:
             # One day ahead of UTC, because of time zones.
             raise _Wrong("invalid_field", "day is a date such as 2024-11-18, from 1970 to today.", "day")
+        return day
+
+    def _sum(self, number: int, item: dict[str, Any]) -> SumLine | Skip:
+        day = self._date(item)
         name, value = item.get("field"), item.get("value") or ""
         field = FIELD_NUMBERS.get(name) if isinstance(name, str) else None
         if field is None:

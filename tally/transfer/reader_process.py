@@ -26,7 +26,7 @@ from tally.events.geoip import CountryDataError
 from tally.resources import READER_PROCESS, program
 from tally.transfer.chunks import Chunk, Chunks, Reading, without_cycles
 from tally.transfer.files import BadFile, Source, open_source
-from tally.transfer.line_format import Line, SumLine
+from tally.transfer.line_format import AnyLine
 
 # Starting the process takes as long as reading some MB.
 _MIN_BYTES = 1_048_576
@@ -113,12 +113,12 @@ def _send(what: Any) -> None:
     sys.stdout.buffer.flush()
 
 
-def _by_column(lines: Sequence[Line | SumLine]) -> tuple[bytes, list[tuple[type, list[Any]]]]:
+def _by_column(lines: Sequence[AnyLine]) -> tuple[bytes, list[tuple[type, list[Any]]]]:
     """Return the number of the kind of each line, b"" where all have one kind, and the columns of each kind.
 
     Lines of a kind have the same number of texts, each of which is a column.
     """
-    kinds: dict[tuple[type[Line | SumLine], int], list[Line | SumLine]] = {}
+    kinds: dict[tuple[type[AnyLine], int], list[AnyLine]] = {}
     for line in lines:
         kinds.setdefault((type(line), len(line.texts)), []).append(line)
     numbers = {kind: number for number, kind in enumerate(kinds)}
@@ -132,9 +132,9 @@ def _by_column(lines: Sequence[Line | SumLine]) -> tuple[bytes, list[tuple[type,
     return order, found
 
 
-def _lines(order: bytes, kinds: Sequence[tuple[type[Line | SumLine], list[Any]]]) -> list[Line | SumLine]:
+def _lines(order: bytes, kinds: Sequence[tuple[type[AnyLine], list[Any]]]) -> list[AnyLine]:
     """Return the lines of what `_by_column` returns."""
-    made: list[Iterator[Line | SumLine]] = []
+    made: list[Iterator[AnyLine]] = []
     for kind, columns in kinds:
         texts = kind._fields.index("texts")
         columns[texts] = zip(*columns[texts], strict=True)

@@ -14,6 +14,7 @@ last step the figures are those of a database that never had the import:
 7. Keys of imported lines, so that the same file can be imported again.
 8. The ids of the import.
 9. Imported sums, and the days that are built from them become stale.
+10. Requests of crawlers.
 
 Between the first and the last step, figures of the days of the import are between the old and the new ones. Sums of
 days whose events have expired stay: nothing is left that they could be counted from.
@@ -29,7 +30,7 @@ from tally.accounts.websites import secure_delete
 from tally.columns import column_days, deleted_rows
 from tally.columns.statements import TRAFFIC
 from tally.rollups import experiments, imported_sums, rollup_state
-from tally.storage import cluster_tables, event_data, import_records, visit_rows
+from tally.storage import cluster_tables, crawler_days, event_data, import_records, visit_rows
 from tally.storage.bulk_insert import insert
 from tally.storage.import_records import COMPLETE, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
 from tally.timestamps import DAY_MS
@@ -262,6 +263,11 @@ def _sums(connection: sqlite3.Connection, website: int, number: int, place: Plac
     return imported_sums.delete_some(connection, website, number, (place[0], place[1]))
 
 
+def _crawls(connection: sqlite3.Connection, website: int, number: int, place: Place) -> Place | None:
+    day = crawler_days.delete_some(connection, website, number, place[0])
+    return None if day is None else (day, -1, -1)
+
+
 _PHASES: tuple[Callable[[sqlite3.Connection, int, int, Place], Place | None], ...] = (
-    *(_reopen, _events, _shared, _visits, _vitals, _experiments, _keys, _ids, _sums),
+    *(_reopen, _events, _shared, _visits, _vitals, _experiments, _keys, _ids, _sums, _crawls),
 )

@@ -107,6 +107,7 @@ def _shown(result: Preview | Summary) -> dict[str, Any]:
         "last_day": iso(days[-1] * DAY_MS)[:10] if days else None,
         "known": result.known + result.copies,
         "known_sums": result.known_sums,
+        "crawls": result.crawls,
         "rejected": result.bad,
         "lines": result.lines,
         "complete": result.is_complete,

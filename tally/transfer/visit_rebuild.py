@@ -77,7 +77,7 @@ def _visits(
     """Return the visits of a visitor's day with the import that they are of; None in table visit."""
     owner = "import" if table == "import_visit" else "null"
     rows = connection.execute(
-        f"/* visit_rebuild.{table} */ select {owner}, {visit_rows.READ} from {table}"
+        f"/* visit_rebuild.visits_of */ select {owner}, {visit_rows.READ} from {table}"
         " where website = ? and day = ? and visitor = ?",
         (website, day, visitor),
     )

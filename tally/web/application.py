@@ -25,6 +25,7 @@ from tally.http.request_paths import BASE_PATH, COLLECT_PATH, IS_PROXY
 from tally.ingest.collector import COLLECTOR
 from tally.ingest.node import EngineFactory
 from tally.notices.addresses import allowed_networks
+from tally.notices.mail import mail_server
 from tally.resources import asset
 from tally.settings import Settings
 from tally.timeranges import zone
@@ -51,6 +52,7 @@ def build_app(
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
     allowed_networks(settings.notify_networks)  # raises ValueError before anything is opened
+    mail_server(settings)  # raises BadSetting
     zone("UTC")  # raises ZoneDataError at the start where the time zone data is damaged
     app = web.Application(middlewares=_MIDDLEWARES, client_max_size=MAX_BODY_BYTES)
     app[ACTIVE_REQUESTS] = set()

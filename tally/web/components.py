@@ -5,6 +5,7 @@ keeps any.
 """
 
 import asyncio
+import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ from tally.api.uploads import Uploads
 from tally.clock import Clock
 from tally.engine.engine import Engine
 from tally.engine.values import Goal
+from tally.errors import ApiError
 from tally.events.client import parse_proxies
 from tally.events.places import DeferredPlaces, PlaceDatabase
 from tally.events.sender import ClientResolver
@@ -31,12 +33,14 @@ from tally.events.user_agent import Agents
 from tally.http import logging
 from tally.ingest.budgets import Budgets
 from tally.ingest.collector import COLLECTOR, Collector
-from tally.ingest.node import EngineFactory, Node, opened
+from tally.ingest.node import TICK_S, EngineFactory, Node, opened
+from tally.maintenance.audit_log import AuditLog
 from tally.maintenance.background_work import PAUSE_S
 from tally.maintenance.housekeeping import Housekeeping
 from tally.maintenance.server_audit import record_expired_keys, record_start
 from tally.maintenance.upgrade import copy_first
 from tally.notices.addresses import allowed_networks
+from tally.notices.mail import mail_server
 from tally.rate_limit import Buckets
 from tally.settings import Settings
 from tally.sqlite.engine import SqliteEngine
@@ -76,6 +80,7 @@ async def components(
 ) -> AsyncIterator[None]:
     """Open the database, the engine and what uses them while the application runs (a cleanup context of aiohttp)."""
     trusted, notified = parse_proxies(settings.trusted_proxy), allowed_networks(settings.notify_networks)
+    mail = mail_server(settings)
     # An error in a configured file is reported before a database is created.
     places: PlaceDatabase = _configured_places(settings.geoip_db) if settings.geoip_db else DeferredPlaces()
     agents = Agents()
@@ -99,7 +104,7 @@ async def components(
             has_passwords=settings.password_login == "yes",
             logout_url=settings.auth_logout_url,
         )
-        sender = open_notices(app, node, notified)
+        sender = open_notices(app, node, notified, mail)
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         app[PREVIEWS] = Previews(settings.backup_dir)
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
@@ -107,17 +112,30 @@ async def components(
         if node.engine.archive is not None:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
-        # Listening does not wait for it.
-        start = partial(record_start, settings=settings, now_ms=clock.wall_ms())
-        recorded = asyncio.create_task(node.database.writer.run(start))
-        lines = partial(_audit_lines, node.database, clock, settings.audit_days)
-        node.repeat("lines of the audit log", lines, node.database.health.failed, AUDIT_PAUSE_S)
-        yield
-        await asyncio.wait({recorded})
+        async with _audit_tasks(node, settings):
+            yield
         app[AUTH].close()
         await uploads.close()
         await sender.close()
     places.close()
+
+
+@contextlib.asynccontextmanager
+async def _audit_tasks(node: Node, settings: Settings) -> AsyncIterator[None]:
+    """Have lines of the audit log written about the start and about keys, put into the log, and deleted by age."""
+    database, clock = node.database, node.clock
+    audit_log = AuditLog(database, clock)
+    await audit_log.begin()
+    node.repeat("the audit log", audit_log.write, database.health.failed, TICK_S)
+    # Listening does not wait for it.
+    start = partial(record_start, settings=settings, now_ms=clock.wall_ms())
+    recorded = asyncio.create_task(database.writer.run(start))
+    lines = partial(_audit_lines, database, clock, settings.audit_days)
+    node.repeat("lines of the audit log", lines, database.health.failed, AUDIT_PAUSE_S)
+    yield
+    await asyncio.wait({recorded})
+    with contextlib.suppress(ApiError):
+        await audit_log.write(is_last=True)
 
 
 async def _audit_lines(database: NodeDatabase, clock: Clock, days: int) -> None:

@@ -10,30 +10,35 @@ from functools import partial
 from aiohttp import web
 
 from tally.api.channels import NOTICES, TESTS, TESTS_PER_MINUTE
+from tally.api.context import READ_API
+from tally.api.summaries import Summaries
 from tally.base_path import public_url
 from tally.events.client import Network
 from tally.http.tls import Tls
 from tally.ingest.node import Node
+from tally.notices.mail import MailServer
 from tally.notices.sender import Sender
 from tally.notices.server_problems import Problem, ServerProblems
 from tally.rate_limit import Buckets
 from tally.storage.health import LOW
 from tally.web.status import TLS
 
-PAUSE_S = 5.0
+PAUSE_S, SUMMARIES_PAUSE_S = 5.0, 15.0
 # A certificate that is renewed in time has more of its lifetime, or more days, left.
 _LATE_SHARE, _LATE_S = 4, 10 * 86_400
 
 
-def open_notices(app: web.Application, node: Node, networks: Sequence[Network]) -> Sender:
+def open_notices(app: web.Application, node: Node, networks: Sequence[Network], mail: MailServer | None) -> Sender:
     """Return what sends notices, which begins with the node's tasks."""
     page = public_url(node.settings.base_url, node.settings.base_path)
-    sender = app[NOTICES] = Sender(node.database, node.clock, page, networks)
+    sender = app[NOTICES] = Sender(node.database, node.clock, page, networks, mail, lambda: node.registry.key_salt)
     app[TESTS] = Buckets(TESTS_PER_MINUTE)
     node.each_second.append(sender.each_second)
     problems = ServerProblems(
         sender, node.clock, partial(problems_of, app, node), lambda: min(node.registry.cache.accounts, default=None)
     )
+    summaries = Summaries(app[READ_API], sender, node.clock)
+    node.repeat("sending summaries", summaries.work, _ignored, SUMMARIES_PAUSE_S)
     # Also while the tasks of every second fail.
     node.repeat("watching for problems", problems.check, _ignored, PAUSE_S)
     return sender

@@ -31,6 +31,7 @@ from tally.api import (
     read,
     second_factor,
     sharing,
+    summaries,
     websites,
 )
 from tally.api.auth_header import AUTH_HEADER
@@ -44,7 +45,7 @@ from tally.ingest.compat import endpoint as compat
 from tally.ingest.compat.formats import FORMATS
 from tally.mcp import endpoint as mcp
 from tally.settings import Settings
-from tally.web import pages, status, tracker
+from tally.web import mail_links, pages, status, tracker
 
 
 class Route(NamedTuple):
@@ -123,7 +124,7 @@ def management_routes() -> Iterator[Route]:
 
 
 def notice_routes(root: str, authorised: Callable[[Handler], Handler] = lambda handler: handler) -> Iterator[Route]:
-    """Yield the routes of channels and notices below a path."""
+    """Yield the routes of channels, reports and notices below a path."""
     channel = f"{root}/channels/{{channel}}"
     rows: list[tuple[str, str, Handler]] = [
         ("GET", f"{root}/channels", channels.listed),
@@ -132,6 +133,11 @@ def notice_routes(root: str, authorised: Callable[[Handler], Handler] = lambda h
         ("DELETE", channel, channels.delete),
         ("POST", f"{channel}/test", channels.test),
         ("POST", f"{channel}/secret", channels.replace_secret),
+        ("GET", f"{root}/reports", summaries.listed),
+        ("POST", f"{root}/reports", summaries.add),
+        ("PATCH", f"{root}/reports/{{report}}", summaries.change),
+        ("DELETE", f"{root}/reports/{{report}}", summaries.delete),
+        ("GET", f"{root}/reports/{{report}}/preview", summaries.preview),
         ("GET", f"{root}/notices", channels.notices),
         ("POST", f"{root}/notices/{{number}}/send", channels.send_again),
     ]
@@ -203,6 +209,12 @@ FIXED_ROUTES = (
     *notice_routes("/api/account"),
     *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
     Route("GET", "/feeds/{token}.xml", channels.feed),
+    Route("GET", "/confirm/{token}", mail_links.confirm_page),
+    Route("POST", "/confirm/{token}", mail_links.confirm),
+    Route("GET", "/unsubscribe/{token}", mail_links.unsubscribe_page),
+    Route("POST", "/unsubscribe/{token}", mail_links.unsubscribe),
+    Route("GET", "/api/account/summary", summaries.personal),
+    Route("PATCH", "/api/account/summary", summaries.set_personal),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),

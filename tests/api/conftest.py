@@ -7,9 +7,11 @@ import pytest
 from tally.accounts import passwords
 from tally.ingest.node import EngineFactory
 from tally.web.components import sqlite_engine
+from tests.cluster.engine import PYTHON, clickhouse_engine
 from tests.support.read_api import SyncApp, sync_app_at
 
-ENGINES: dict[str, EngineFactory] = {"sqlite": sqlite_engine}
+ENGINES: dict[str, EngineFactory] = {"clickhouse": clickhouse_engine} if PYTHON else {"sqlite": sqlite_engine}
+"""The engine that is tested; .ci/clickhouse runs a part of these tests with another one."""
 
 
 @pytest.fixture(scope="session", params=ENGINES)

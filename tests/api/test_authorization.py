@@ -92,6 +92,12 @@ def notice_rows() -> Iterator[Row]:
         Row("DELETE /channels/{channel}", (401, 401, 401, 404, 204, 401)),
         Row("POST /channels/{channel}/test", (401, 401, 401, 404, 200, 401)),
         Row("POST /channels/{channel}/secret", (401, 401, 401, 404, 200, 401)),
+        Row("GET /reports", OWNERS),
+        # Without a channel; and there is no such report.
+        Row("POST /reports", (401, 401, 401, 400, 400, 401), {"period": "week", "channels": []}),
+        Row("PATCH /reports/{report}", (401, 401, 401, 404, 404, 401), {"hour": 1}),
+        Row("DELETE /reports/{report}", (401, 401, 401, 404, 404, 401)),
+        Row("GET /reports/{report}/preview", (401, 401, 401, 404, 404, 401)),
         Row("GET /notices", OWNERS),
         Row("POST /notices/{number}/send", (401, 401, 401, 404, 404, 401)),
     ):
@@ -147,6 +153,12 @@ TABLE = (
     Row("POST /api/account/authorization", OWNERS, PROGRAM),
     *notice_rows(),
     Row("GET /feeds/{token}.xml", (404,) * 6),
+    Row("GET /confirm/{token}", (404,) * 6),
+    Row("POST /confirm/{token}", (404,) * 6),
+    Row("GET /unsubscribe/{token}", (404,) * 6),
+    Row("POST /unsubscribe/{token}", (404,) * 6),
+    Row("GET /api/account/summary", OWNERS),
+    Row("PATCH /api/account/summary", OWNERS, {"period": None}),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
@@ -181,6 +193,11 @@ TABLE = (
         {"name": "f", "format": "tally", "size": 9},
     ),
     Row("POST /api/account/websites/{id}/imports/{number}/undo", (401, 401, 401, 404, 404, 401), {}),
+    Row("GET /api/account/websites/{id}/deletions", OWN_WEBSITE),
+    Row("POST /api/account/websites/{id}/deletions/preview", OWN_WEBSITE, {"from": "2026-11-01", "to": "2026-11-02"}),
+    # There is no such preview, and no such deletion.
+    Row("POST /api/account/websites/{id}/deletions", (401, 401, 401, 404, 409, 401), {"preview": "x", "events": 0}),
+    Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
     *definition_rows(),
     Row("GET /api/account/websites/{id}/exclusions", OWN_WEBSITE),
     Row("PATCH /api/account/websites/{id}/exclusions", OWN_WEBSITE, {"countries": ["DE"]}),
@@ -240,7 +257,7 @@ TABLE = (
 )
 # A key needs the scopes of tests/api/test_key_scopes.py, which a key has not by default.
 NOT_BY_DEFAULT = (401, 403, 403, 401, 401, 401)
-MANAGED = ("exclusions", "share-links", "imports", *(of.path for of in KINDS))
+MANAGED = ("exclusions", "share-links", "imports", "deletions", *(of.path for of in KINDS))
 
 
 def management_rows() -> Iterator[Row]:
@@ -248,7 +265,7 @@ def management_rows() -> Iterator[Row]:
     for row in TABLE:
         method, _, path = row.route.partition(" /api/account/websites")
         first = path.removeprefix("/{id}").strip("/").partition("/")[0]
-        is_read = method == "GET" and first not in ("exclusions", "imports") and path != "/{id}"
+        is_read = method == "GET" and first not in ("exclusions", "imports", "deletions") and path != "/{id}"
         if row.route != f"{method} /api/account/websites{path}" or is_read or (first and first not in MANAGED):
             continue
         yield Row(f"{method} /api/v1/websites{path}", NOT_BY_DEFAULT, row.body, row.query)

@@ -86,7 +86,8 @@ async def test_a_file_is_uploaded_checked_imported_and_undone(site: Site) -> Non
     upload = await site.until("checked", "failed")
     assert upload["error"] == ""
     days = {"days": 2, "first_day": "2024-11-18", "last_day": "2024-11-19", "complete": True}
-    assert upload["preview"] == {"events": 6, "sums": 0, "known": 0, "known_sums": 0, "rejected": 1, "lines": 9} | days
+    counts = {"events": 6, "sums": 0, "known": 0, "known_sums": 0, "crawls": 0, "rejected": 1, "lines": 9}
+    assert upload["preview"] == counts | days
     assert any("skipped: 1 " in words for words in upload["messages"])
     assert any(words.startswith("line 9: ") for words in upload["messages"])
     assert await site.pageviews() == 0

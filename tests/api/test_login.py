@@ -136,6 +136,9 @@ CHANGES = [
     ("POST", "/api/account/channels"),
     *((method, "/api/account/channels/y") for method in ("PATCH", "DELETE")),
     *(("POST", f"/api/account/channels/y/{step}") for step in ("test", "secret")),
+    ("POST", "/api/account/reports"),
+    ("PATCH", "/api/account/summary"),
+    *((method, "/api/account/reports/y") for method in ("PATCH", "DELETE")),
     ("POST", "/api/account/notices/1/send"),
     ("POST", "/api/account/leave"),
     ("POST", "/api/account/invitation"),
@@ -147,6 +150,8 @@ CHANGES = [
     ("POST", "/api/account/websites/x/imports"),
     *((method, "/api/account/websites/x/imports/upload") for method in ("POST", "PATCH", "DELETE")),
     ("POST", "/api/account/websites/x/imports/1/undo"),
+    *(("POST", f"/api/account/websites/x/deletions{path}") for path in ("", "/preview")),
+    ("DELETE", "/api/account/websites/x/deletions/1"),
     ("POST", "/api/share/x/password"),
 ]
 REFUSED_SITES = ["cross-site", "same-site", "", "SAME-ORIGIN", "same-origin, none"]
@@ -165,6 +170,7 @@ def test_every_change_is_in_the_table() -> None:
             "{link}": "y",
             "{passkey}": "AA",
             "{channel}": "y",
+            "{report}": "y",
         }
         for name, value in values.items():
             path = path.replace(name, value)

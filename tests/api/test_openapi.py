@@ -194,18 +194,18 @@ MANAGE_CODES = {
     "403": {"plan_has_no_keys", "missing_scope"},
     "404": {
         *("unknown_website", "unknown_definition", "unknown_share_link", "unknown_import"),
-        *("unknown_channel", "unknown_notice"),
+        *("unknown_channel", "unknown_report", "unknown_notice", "unknown_deletion"),
     },
     "409": {
         *("website_exists", "too_many_websites", "too_many_definitions", "too_many_share_links"),
-        *("too_many_channels", "no_secret"),
+        *("too_many_channels", "too_many_reports", "no_secret", "preview_outdated", "deletion_running"),
     },
     "413": {"body_too_large"},
     "415": {"unsupported_media_type", "unsupported_encoding"},
     "422": {"channel_refused"},
     "429": {"rate_limited"},
     "500": {"internal_error"},
-    "503": {"storage_unavailable", "overloaded"},
+    "503": {"storage_unavailable", "overloaded", "query_timeout"},
 }
 # Many events in one request also have the codes of collect.
 BULK_EVENTS = "post", "/api/v1/websites/{id}/events"
@@ -373,6 +373,8 @@ def test_the_document_has_every_public_route() -> None:
         # JSON-RPC, and OAuth for it, which docs/mcp.md describes.
         "tally.mcp.endpoint",
         "tally.api.oauth",
+        # Pages behind the links of mails, which docs/notifications.md describes.
+        "tally.web.mail_links",
         # Pages of the sign-in, which docs/single-sign-on.md describes.
         "tally.api.oidc",
     }

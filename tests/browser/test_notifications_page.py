@@ -15,6 +15,7 @@ from tests.browser.accessibility import violations_in_each_scheme
 from tests.browser.browsers import OpenPage, pages_with_refusals
 from tests.browser.owner import ask, set_up
 from tests.robustness.test_notices import Hook
+from tests.support.mailbox import FROM, mailbox
 from tests.support.process import Serve, Server
 from tests.support.receiver import says
 
@@ -115,3 +116,42 @@ def test_a_feed_has_an_address_and_a_failed_notice_is_sent_again(server: Server,
     assert violations_in_each_scheme(page) == []
     hook.shutdown()
     hook.server_close()
+
+
+def test_addresses_and_a_summary(serve: Serve, open_page: OpenPage) -> None:
+    with mailbox() as box:
+        url = f"smtp://127.0.0.1:{box.port}?tls=none"
+        server = serve("--smtp-url", url, "--mail-from", FROM, "--base-url", "https://stats.example.com")
+        page = open_page()
+        set_up(page, server)
+        page.goto(server.url + "/account/notifications")
+        expect(page.get_by_text("--smtp-url")).to_have_count(0)
+        expect(page.get_by_text("Summaries")).to_have_count(0)
+        page.get_by_role("button", name="Add channel").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Kind").select_option("email")
+        expect(dialog.get_by_label("Name")).to_be_hidden()
+        dialog.get_by_role("button", name="Add channel").click()
+        expect(dialog.get_by_text("Enter an email address.")).to_be_visible()
+        dialog.get_by_label("Email addresses").fill("one@elsewhere.example, two@elsewhere.example")
+        dialog.get_by_role("button", name="Add channel").click()
+        expect(page.get_by_role("row", name="one@elsewhere.example")).to_contain_text("Not confirmed")
+        expect(page.get_by_role("row", name="two@elsewhere.example")).to_contain_text("Not confirmed")
+        assert violations_in_each_scheme(page) == []
+        page.get_by_role("button", name="Add summary").click()
+        dialog.get_by_role("button", name="Add summary").click()
+        expect(dialog.get_by_text("Choose a channel.")).to_be_visible()
+        dialog.get_by_label("one@elsewhere.example").check()
+        dialog.get_by_label("Period").select_option("day")
+        assert violations_in_each_scheme(page) == []
+        dialog.get_by_role("button", name="Add summary").click()
+        row = page.get_by_role("row", name="All websites")
+        expect(row).to_contain_text("Every day")
+        expect(row).to_contain_text("one@elsewhere.example")
+        row.get_by_role("button", name="Preview").click()
+        expect(dialog.get_by_text("Visitors: 0")).to_be_visible()
+        assert violations_in_each_scheme(page) == []
+        page.keyboard.press("Escape")
+        row.get_by_role("button", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(row).to_have_count(0)

@@ -70,11 +70,11 @@ class ClickHouseEngine(SqliteEngine):
     def __init__(self, node: Node) -> None:
         super().__init__(node)
         self._path = node.settings.db
-        self._client = Client(front(), database_of(self._path))
+        self.client = Client(front(), database_of(self._path))
         self._waiting: list[StoredRow] = []
         self._batches = 0
         self.sqlite_reports = self.reports
-        self.reports = ClickHouseReports(self._client, self)  # type: ignore[assignment]
+        self.reports = ClickHouseReports(self.client, self)  # type: ignore[assignment]
         self.reports.cache = self.sqlite_reports.cache
 
     async def open(self) -> None:
@@ -83,14 +83,14 @@ class ClickHouseEngine(SqliteEngine):
         first = Client(front(), "default")
         await first.execute(f"create database if not exists {name}")
         await first.close()
-        if not await self._client.rows("show tables", {}):
+        if not await self.client.rows("show tables", {}):
             for statement in statements(is_replicated=False):
-                await self._client.execute(statement)
+                await self.client.execute(statement)
 
     async def close(self) -> None:
         await super().close()
         await self._send()
-        await self._client.close()
+        await self.client.close()
 
     # --- Confirmed
 
@@ -135,7 +135,7 @@ class ClickHouseEngine(SqliteEngine):
         waiting, self._waiting = self._waiting, []
         self._batches += bool(waiting)
         for table, rows in rows_of(waiting).items():
-            await self._client.insert(table, rows, f"{table}/{self._batches}")
+            await self.client.insert(table, rows, f"{table}/{self._batches}")
 
 
 def clickhouse_engine(node: Node) -> ClickHouseEngine:

@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ import pytest
 
 from tally.accounts.definitions import add_definition
 from tally.api.context import READ_API
+from tally.clickhouse.settle import settle
 from tally.ingest.node import Node
 from tests.cluster.engine import ClickHouseEngine, needs_clickhouse
-from tests.support.read_api import NOON_MS, Site, SyncApp, sync_app_at
+from tests.support.read_api import DAY_MS, NOON_MS, Site, SyncApp, sync_app_at
 
 pytestmark = needs_clickhouse
 ZONES = ("UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu")
@@ -174,11 +175,58 @@ ASKED = [(report, FILTERS) for report in REPORTS] + [(report, MEASURED_FILTERS) 
 
 @pytest.mark.parametrize(("report", "filters"), ASKED, ids=[report for report, _ in ASKED])
 def test_equal_bodies(twin: SyncApp, site: Site, goal: str, report: str, filters: tuple[str, ...]) -> None:
-    # Without filters, then with each of them, in turn with the ranges and zones.
-    for number in range(max(len(filters), len(ZONES))):
-        span, zone = RANGES[number % len(RANGES)], ZONES[number % len(ZONES)]
-        own = filters[number % len(filters)]
-        assert_equal(twin, site, report.format(f"{span}&tz={zone}{own}", goal))
+    for asked in questions(report, filters, goal):
+        assert_equal(twin, site, asked)
+
+
+def questions(report: str, filters: Sequence[str], goal: str = "") -> Iterator[str]:
+    """Yield a report without filters, and with some, over several ranges in several zones: other ones for each."""
+    rng = random.Random(report)
+    for own in ("", *rng.sample(filters, min(3, len(filters)))):
+        yield report.format(f"{rng.choice(RANGES)}&tz={rng.choice(ZONES)}{own}", goal)
+
+
+# Of the 72 hours before NOON_MS; a part of the day before is open.
+SETTLED = (NOON_MS // DAY_MS - 3, NOON_MS // DAY_MS - 2)
+
+
+@pytest.fixture(scope="module")
+def settled_site(twin: SyncApp) -> Site:
+    """Return a website with settled days, of which one has got events since."""
+    site, rng = twin.site(), random.Random(8)
+    events = history(rng)
+    site.send(*events[:-20])
+    site.send(*measurements(rng))
+    for day in SETTLED:
+        assert settle_day(twin, site, day)
+    site.send(*(event for event in events[-20:] if event["timestamp"] // DAY_MS != SETTLED[0]))
+    return site
+
+
+def settle_day(twin: SyncApp, site: Site, day: int) -> int:
+    engine = twin.app.running
+    number = twin.app.registry.website(site.id).number
+    return int(twin.run(settle(engine.client, number, day, twin.run(engine.last_id()))))
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_equal_bodies_of_settled_days(twin: SyncApp, settled_site: Site, goal: str, report: str) -> None:
+    for asked in questions(report, FILTERS, goal) if "{1}" not in report else ():
+        assert_equal(twin, settled_site, asked)
+
+
+def test_a_day_that_is_settled_again(twin: SyncApp, settled_site: Site) -> None:
+    """Figures stay the same, and the days have as many events as SQLite."""
+    for day in SETTLED:
+        begin, end = day * DAY_MS, (day + 1) * DAY_MS
+        number = twin.app.registry.website(settled_site.id).number
+        ((events,),) = twin.app.sql(
+            "select count(*) from event where website = ? and ts >= ? and ts < ?", number, begin, end
+        )
+        assert settle_day(twin, settled_site, day) == events
+    for report in REPORTS[:8]:
+        for asked in questions(report, FILTERS):
+            assert_equal(twin, settled_site, asked)
 
 
 def assert_equal(twin: SyncApp, site: Site, report: str) -> None:

@@ -29,6 +29,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tally.ingest.node import EngineFactory
 from tally.maintenance import background_work
 from tally.settings import Settings
 from tests.model.reference import (
@@ -87,6 +88,7 @@ class Server:
 
     loop: asyncio.AbstractEventLoop
     folder: Path
+    engine: EngineFactory
     app: App = field(init=False)
     key: str = field(init=False)
     examples: int = 0
@@ -105,7 +107,7 @@ class Server:
             website_per_minute=NO_LIMIT,
             key_per_minute=NO_LIMIT,
         )
-        self.app = App(settings, ManualClock())
+        self.app = App(settings, ManualClock(), self.engine)
         await self.app.open()
         self.key = await self.app.key()
 
@@ -441,10 +443,12 @@ async def run_scenario(server: Server, scenario: Scenario, offset_minutes: int) 
 
 
 @pytest.fixture(scope="module")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: EngineFactory
+) -> Iterator[Server]:
     """Start one server for all examples, on its own event loop; print the counts at the end."""
     loop = asyncio.new_event_loop()
-    server = Server(loop, tmp_path_factory.mktemp("model"))
+    server = Server(loop, tmp_path_factory.mktemp("model"), engine)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(background_work, "PAUSE_S", 1e6)  # the scenarios decide when rollups are built
         loop.run_until_complete(server.open())

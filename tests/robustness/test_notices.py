@@ -19,6 +19,7 @@ from tally.notices import outbox
 from tally.notices.outbox import New
 from tally.timestamps import DAY_MS
 from tests.support.app import OWNER
+from tests.support.mailbox import FROM, mailbox
 from tests.support.process import Command, Serve, Server
 from tests.support.receiver import says
 
@@ -117,6 +118,43 @@ def test_a_kill_between_claim_and_commit_loses_and_doubles_nothing(
     # The one that was under way, once more, and no other.
     assert len(hook.ids) == 4, (hook.ids, sent)
     assert "Traceback" not in server.stderr()
+
+
+def test_a_kill_between_data_and_commit_sends_mail_again_with_its_id(
+    command: Command, serve: Serve, tmp_path: Path
+) -> None:
+    """The mail server has accepted a mail, and its answer does not arrive: it gets a copy that it can recognise."""
+    db = tmp_path / "analytics.db"
+    key = key_of(command, db)
+    with mailbox() as box:
+        options = ("--smtp-url", f"smtp://127.0.0.1:{box.port}?tls=none", "--mail-from", FROM)
+        server = serve(*options, db=db)
+        manage(server, key, "POST", "/channels", {"kind": "email", "name": "Mail", "address": OWNER})
+        assert server.terminate() == 0
+        now_ms = time.time_ns() // 1_000_000
+        with closing(sqlite3.connect(db)) as connection, connection:
+            new = New(1, "server.problem", "x", says("Title", "Text"), now_ms + DAY_MS)
+            assert outbox.add(connection, new, now_ms) == 1
+        box.gate.clear()
+        server = serve(*options, db=db)
+        until(lambda: len(box.mails) == 1)
+        assert states(db) == ["sending"]
+        server.kill()
+        box.gate.set()
+        server = serve(*options, db=db)
+        until(lambda: states(db) == ["sent"])
+        assert server.terminate() == 0
+        first, second = box.mails
+        assert first["Message-ID"] == second["Message-ID"]
+        done = command("mail", "test", "someone@elsewhere.example", *options)
+        assert "has accepted" in done.stderr
+        assert "example.com" in done.stderr
+        assert box.recipients == [OWNER, OWNER, "someone@elsewhere.example"]
+        found = command("doctor", "--quick", "--db", str(db), *options, "--base-url", "https://stats.example.com")
+        assert "can be reached" in found.stdout
+    done = command("mail", "test", "someone@elsewhere.example", *options)
+    assert (done.returncode, "the connection to the mail server failed" in done.stderr) == (1, True)
+    assert command("mail", "test", "someone@elsewhere.example").returncode == 1
 
 
 def test_https_with_a_known_and_an_unknown_authority(command: Command, serve: Serve, tmp_path: Path) -> None:

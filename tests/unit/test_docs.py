@@ -96,7 +96,7 @@ def page_of(method: str, path: str) -> str:
         return "migrating-trackers.md"
     if path.startswith("/api/") or path in ("/healthz", "/metrics"):
         return "reference/collect-api.md" if path.endswith("/collect") else "reference/read-api.md"
-    if path.startswith("/feeds/"):
+    if path.startswith(("/feeds/", "/confirm/", "/unsubscribe/")):
         return "notifications.md"
     if path == "/mcp" or "oauth" in path:
         return "mcp.md"

@@ -147,7 +147,7 @@ def db(tmp_path: Path) -> Path:
         )
         connection.execute("insert into import_id values (1, 0, 5, 1), (2, 0, 5, 1)")
         connection.execute("insert into import_range values (1, 1000000, 1000001, 1), (2, 1000001, 1000002, 1)")
-        of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, 0, '{}'"
+        of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, 0, 0, '{}'"
         of_import += ", 0, 0, 0, 0, null"
         connection.execute(f"insert into import values (1, 9, {of_import}), (2, 9, {of_import.replace('canary', 'x')})")
         connection.execute("insert into imported_field values (1, 0, 5, 9, 1), (2, 0, 5, 9, 1)")

@@ -52,7 +52,9 @@ def test_the_texts_of_a_language(language: Language) -> None:
 
 
 def test_no_text_of_another_language_is_english_by_mistake() -> None:
-    long = {key for key, message in ENGLISH.items() if len(str(message)) > 40}
+    long = {
+        key for key, message in ENGLISH.items() if isinstance(message, str) and len(message) > 20 and "{" not in message
+    }
     for language in LANGUAGES[1:]:
         assert {key for key in long if texts.messages(language)[key] == ENGLISH[key]} == set()
 

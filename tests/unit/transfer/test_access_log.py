@@ -5,6 +5,7 @@ import gzip
 import json
 import zipfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analytics_server import main
 from tally.events.validation import Rejection
-from tally.storage.database import open_database
+from tally.storage.database import connect_reader, open_database
 from tally.transfer import importer, log_text, values
 from tally.transfer.chunks import Sizes
 from tally.transfer.files import open_source
@@ -87,8 +89,9 @@ LOG = [
 def test_figures_are_those_of_the_log(imports: Imports) -> None:
     assert imports.take("access-log", "\n".join(LOG)) == "4"
     assert (
-        "skipped: 2 redirects and errors, 2 requests of crawlers and programs, 1 assets, 1 requests other than GET,"
-        " 1 requests without a User-Agent" in imports.errors
+        "skipped: 2 redirects and errors, 1 assets, 1 requests of crawlers and programs,"
+        " 1 requests of crawlers more than 400 days ago, 1 requests other than GET, 1 requests without a User-Agent"
+        in imports.errors
     )
     assert "line 12: invalid_line" in imports.errors
     assert imports.totals() == {"pageviews": 4, "visitors": 3, "visits": 3, "events": 0}
@@ -102,6 +105,130 @@ def test_figures_are_those_of_the_log(imports: Imports) -> None:
     assert imports.list("referrer") == {"mail.example.org": 2}
     # Again, together with a new line: only that is new.
     assert imports.take("access-log", "\n".join([*LOG, combined("/new")])) == "1"
+
+
+GPTBOT = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)"
+
+
+def crawl(uri: str, **more: Any) -> str:
+    return combined(uri, **({"agent": GPTBOT, "time": time_of(60_000)} | more))
+
+
+def time_of(before_ms: int) -> str:
+    """Return a time as a log has it: so long ago."""
+    return datetime.fromtimestamp((NOON_MS - before_ms) // 1_000, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000")
+
+
+@pytest.fixture
+def recent(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> Imports:
+    """Return a website for imports by a command at NOON_MS."""
+    monkeypatch.setattr("tally.cli.transfer.now_ms", lambda: NOON_MS)
+    return imports
+
+
+CRAWLS = [
+    crawl("/pricing?a=1"),
+    crawl("/pricing", status=304),
+    crawl("/old", status=301),
+    crawl("/report.PDF", agent=GOOGLEBOT),
+    crawl("https://example.com/pricing", time=time_of(3 * 86_400_000)),
+    # Not counted: errors, assets, other methods and hosts, crawlers without a name.
+    crawl("/missing", status=404),
+    crawl("/style.css"),
+    crawl("/image", before="example.org "),
+    crawl("/pricing", method="HEAD"),
+    crawl("/pricing", agent="Mozilla/5.0 (compatible; secretbot/1.0)"),
+]
+
+
+def crawls_of(imports: Imports) -> dict[tuple[str, str], int]:
+    """Return the requests by crawler and page."""
+    with contextlib.closing(connect_reader(imports.db)) as connection:
+        rows = connection.execute(
+            "select c.text, p.text, sum(requests) from crawler_day join label as c on c.id = crawler"
+            " join label as p on p.id = pathname where source = 2 group by 1, 2"
+        )
+        return {(crawler, page): requests for crawler, page, requests in rows}
+
+
+def test_listed_crawlers_are_counted_and_undone_exactly(recent: Imports) -> None:
+    imports = recent
+    counted = {("GPTBot", "/pricing"): 3, ("GPTBot", "/old"): 1, ("Googlebot", "/report.PDF"): 1}
+    assert imports.take("access-log", "\n".join([*CRAWLS, CRAWLS[0]])) == "0"
+    assert "imported 0 events and 5 requests of crawlers, skipped 1 duplicate" in imports.errors
+    assert crawls_of(imports) == counted
+    answer = imports.site.data("crawlers?period=30d")
+    assert answer["sources"] == {"event": 0, "pixel": 0, "access_log": 5, "api": 0}
+
+    # A second file, with all lines of the first and one more.
+    more = [*CRAWLS, crawl("/pricing", status=206), crawl("/more")]
+    assert imports.take("access-log", "\n".join(more)) == "0"
+    assert "2 requests of crawlers, skipped 5 duplicates" in imports.errors
+    assert crawls_of(imports) == counted | {("GPTBot", "/pricing"): 4, ("GPTBot", "/more"): 1}
+    assert imports.command("--list").split("\n")[0].split("\t")[-1] == "2"
+
+    imports.command("--undo", "1")
+    assert crawls_of(imports) == {("GPTBot", "/pricing"): 1, ("GPTBot", "/more"): 1}
+    assert imports.site.data("crawlers?period=30d")["sources"]["access_log"] == 2
+    # Its keys are gone too.
+    assert imports.take("access-log", "\n".join(CRAWLS)) == "0"
+    assert crawls_of(imports) == counted | {("GPTBot", "/pricing"): 4, ("GPTBot", "/more"): 1}
+
+
+def test_a_check_counts_crawlers(recent: Imports) -> None:
+    imports = recent
+    assert imports.take("access-log", "\n".join(CRAWLS), "--dry-run") == ""
+    assert "counted would be 5 requests of crawlers" in imports.errors
+    assert crawls_of(imports) == {}
+
+
+def test_requests_of_crawlers_are_exported_and_imported(recent: Imports, tmp_path: Path) -> None:
+    imports = recent
+    imports.take("access-log", "\n".join(CRAWLS))
+    before = crawls_of(imports)
+    path = tmp_path / "export.jsonl"
+    assert main(["export", imports.site.id, str(path), "--db", str(imports.db)]) == 0
+    lines = path.read_text().splitlines()
+    assert {(one["crawler"], one["source"]) for one in map(json.loads, lines)} == {
+        ("GPTBot", "access_log"),
+        ("Googlebot", "access_log"),
+    }
+    # Into the website that has them: nothing is new.
+    assert imports.take("tally", path) == "0"
+    assert f"skipped {len(lines)} duplicates" in imports.errors
+    assert crawls_of(imports) == before
+
+    imports.command("--undo", "1")
+    assert crawls_of(imports) == {}
+    for new in (5, 0):
+        imports.take("tally", path)
+        assert ("5 requests of crawlers" in imports.errors) == (new == 5)
+        assert crawls_of(imports) == before
+
+
+BAD_CRAWLS: list[dict[str, Any]] = [
+    {"day": "2999-01-01"},
+    {"crawler": "x" * 101},
+    {"pathname": ""},
+    {"source": "fax"},
+    {"requests": 0},
+]
+
+
+@cases("change", BAD_CRAWLS)
+def test_a_bad_line_of_crawlers_is_named(change: dict[str, Any], recent: Imports) -> None:
+    imports = recent
+    line = {
+        "type": "crawler_day",
+        "day": "2026-11-17",
+        "crawler": "GPTBot",
+        "pathname": "/",
+        "source": "event",
+        "requests": 1,
+    }
+    imports.take("tally", json.dumps(line | change), status=1)
+    assert f"line 1: invalid_field ({next(iter(change))})" in imports.errors
+    assert crawls_of(imports) == {}
 
 
 def test_a_log_is_compressed_or_zipped(imports: Imports, tmp_path: Path) -> None:
@@ -132,7 +259,7 @@ LINES: dict[str, tuple[str, Any]] = {
     "Caddy's milliseconds": (caddy(), {"timestamp": 1731924000250}),
     "Caddy's text time": (caddy(ts="2024-11-18T10:00:00.25Z"), {"timestamp": 1731924000250}),
     "Caddy's other types": (caddy(resp_headers={"Content-Type": ["image/png"]}), Skip("assets")),
-    "Caddy's crawlers": (caddy(agent="GPTBot/1.0"), Skip("requests of crawlers and programs")),
+    "Caddy's crawlers": (caddy(agent="GPTBot/1.0"), {"type": "crawler_day", "crawler": "GPTBot"}),
     "Caddy's POST": (caddy(method="POST"), Skip("requests other than GET")),
     "Caddy's odd values": (caddy(ts=[]), "invalid_field"),
     "cut JSON": (caddy()[:40], "invalid_line"),
@@ -153,11 +280,11 @@ LINES: dict[str, tuple[str, Any]] = {
     "no referrer and an end": (combined().replace('"-" ', "") + "\n", {"browser": "Chrome", "referrer": ""}),
     "Googlebot after another field": (
         combined(agent=GOOGLEBOT).replace(" 512 ", " 512 0.003 "),
-        Skip("requests of crawlers and programs"),
+        {"type": "crawler_day", "crawler": "Googlebot"},
     ),
     "Googlebot after a quote that is not escaped": (
         combined(agent=GOOGLEBOT, referrer='https://r.example/?q="a" b'),
-        Skip("requests of crawlers and programs"),
+        {"type": "crawler_day", "crawler": "Googlebot"},
     ),
     "quotes that are not escaped": (
         combined(referrer='https://r.example/?q="a b" c') + "\n",
@@ -200,9 +327,9 @@ LINES: dict[str, tuple[str, Any]] = {
 @cases(("line", "expected"), LINES.values(), ids=LINES)
 def test_lines(imports: Imports, line: str, expected: Any) -> None:
     found, *warnings = imports.items("access-log", line)
-    assert len(warnings) == (isinstance(found, dict) and not found["browser"])
+    assert len(warnings) == (isinstance(found, dict) and found.get("browser") == "")
     if isinstance(expected, dict):
-        found["referrer"] = values.referrer(found["referrer"])
+        found["referrer"] = values.referrer(found.get("referrer", ""))
         assert {name: found[name] for name in expected} == expected
     else:
         assert expected in (found, getattr(found, "code", None))
@@ -262,7 +389,7 @@ JSON_LINES: dict[str, tuple[str, Any]] = {
         of_nginx(remote_addr="10.0.0.1", http_x_forwarded_for=f"{GERMAN}, 10.0.0.2"),
         {"country": "DE", "visitor": f"{GERMAN} {CHROME}"},
     ),
-    "nginx's crawlers": (of_nginx(http_user_agent=GOOGLEBOT), Skip("requests of crawlers and programs")),
+    "nginx's crawlers": (of_nginx(http_user_agent=GOOGLEBOT), {"type": "crawler_day", "crawler": "Googlebot"}),
     "nginx's POST": (of_nginx(request="POST / HTTP/1.1"), Skip("requests other than GET")),
     "nginx's errors": (of_nginx(status="404"), Skip("redirects and errors")),
     "nginx's language": (of_nginx(http_accept_language="de-de,de;q=0.8"), {"language": "de-DE"}),
@@ -298,7 +425,7 @@ JSON_LINES: dict[str, tuple[str, Any]] = {
     "Traefik": (of_traefik(), EXPECTED | {"hostname": "shop.example.com", "timestamp": 1731920400250}),
     "Traefik's crawlers": (
         of_traefik(**{"request_User-Agent": "GPTBot/1.0"}),
-        Skip("requests of crawlers and programs"),
+        {"type": "crawler_day", "crawler": "GPTBot"},
     ),
     "Traefik's other types": (of_traefik(**{"downstream_Content-Type": "text/css"}), Skip("assets")),
     "Traefik for others": (of_traefik(RequestHost="example.org"), Skip("requests to other hosts")),
@@ -309,9 +436,9 @@ JSON_LINES: dict[str, tuple[str, Any]] = {
 @cases(("line", "expected"), JSON_LINES.values(), ids=JSON_LINES)
 def test_lines_of_json(imports: Imports, line: str, expected: Any) -> None:
     found, *warnings = imports.items("access-log", line)
-    assert len(warnings) == (isinstance(found, dict) and not found["browser"])
+    assert len(warnings) == (isinstance(found, dict) and found.get("browser") == "")
     if isinstance(expected, dict):
-        found["referrer"] = values.referrer(found["referrer"])
+        found["referrer"] = values.referrer(found.get("referrer", ""))
         assert {name: found[name] for name in expected} == expected
     else:
         assert expected in (found, getattr(found, "code", None))

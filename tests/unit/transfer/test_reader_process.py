@@ -142,7 +142,7 @@ def test_an_import_and_its_check_by_two_processes(connection: sqlite3.Connection
     assert isinstance(preview, Preview)
     assert (preview.lines, preview.bad, sum(preview.days.values())) == (4_002, 2, 4_000)
     summary, messages = take(connection, path)
-    assert summary == (4_000, 0, 2, 0, 4_002)
+    assert summary == (4_000, 0, 2, 0, 4_002, 0)
     assert messages[0] == "line 4,001: missing_field (pathname): This type needs pathname."
     assert count(connection) == 4_000
 
@@ -197,7 +197,7 @@ def test_an_import_continues_after_the_reading_process_is_killed(
     )
     assert count(connection) == 2_500
     summary, messages = take(connection, path)
-    assert summary == (30_000, 0, 0, 0, 30_000)
+    assert summary == (30_000, 0, 0, 0, 30_000, 0)
     assert messages == ["continuing an interrupted import after 2,500 lines"]
     assert count(connection) == 30_000
 

@@ -310,7 +310,7 @@ def test_the_same_file_again_adds_nothing(imports: Imports) -> None:
     assert take(imports, "ga4", sums_files.ga4_exploration(ALL[:4])) == "1"
     assert imports.site.data(f"stats?{RANGE}")["visitors"] == total(ALL[:4], "visitors")
     assert imports.command("--list").splitlines()[-1].split("\t")[3:] == [
-        *("0", "0", "0", "2", "2024-03-26..2024-03-27", "plausible", "imported", "80")
+        *("0", "0", "0", "2", "2024-03-26..2024-03-27", "plausible", "imported", "80", "0")
     ]
     for number in ("3", "2"):
         imports.command("--undo", number)

@@ -55,6 +55,7 @@ from tally_client.schema import (
     NewDeletion,
     NewFunnel,
     NewGoal,
+    NewReport,
     NewSegment,
     NewShareLink,
     NewUpload,
@@ -62,6 +63,10 @@ from tally_client.schema import (
     NoticesAnswer,
     RealtimeAnswer,
     RejectedAnswer,
+    ReportAnswer,
+    ReportChanges,
+    ReportPreviewAnswer,
+    ReportsAnswer,
     SegmentChanges,
     SegmentsAnswer,
     SegmentSaved,
@@ -1101,7 +1106,8 @@ class ManageClient(Manager):
     def test_channel(self, channel: str) -> ChannelTestAnswer:
         """Send a test.
 
-        Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account.
+        Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account. An address that is
+        not confirmed is asked again instead.
         """
         return cast(ChannelTestAnswer, self._request("POST", path("/api/v1/channels/{channel}/test", channel=channel)))
 
@@ -1113,6 +1119,31 @@ class ManageClient(Manager):
         return cast(
             ChannelSecretAnswer, self._request("POST", path("/api/v1/channels/{channel}/secret", channel=channel))
         )
+
+    def list_reports(
+        self,
+    ) -> ReportsAnswer:
+        """The reports."""
+        return cast(ReportsAnswer, self._request("GET", "/api/v1/reports"))
+
+    def create_report(self, body: NewReport) -> ReportAnswer:
+        """Add a report.
+
+        A report sends a summary at the end of each period to its channels. An account has at most 50.
+        """
+        return cast(ReportAnswer, self._request("POST", "/api/v1/reports", body))
+
+    def update_report(self, report: str, body: ReportChanges) -> ReportAnswer:
+        """Change a report."""
+        return cast(ReportAnswer, self._request("PATCH", path("/api/v1/reports/{report}", report=report), body))
+
+    def delete_report(self, report: str) -> None:
+        """Delete a report."""
+        self._request("DELETE", path("/api/v1/reports/{report}", report=report))
+
+    def preview_report(self, report: str) -> ReportPreviewAnswer:
+        """Preview a report."""
+        return cast(ReportPreviewAnswer, self._request("GET", path("/api/v1/reports/{report}/preview", report=report)))
 
     def list_notices(
         self,

@@ -545,7 +545,7 @@ Quiet = TypedDict(
 )
 
 
-ChannelKind: TypeAlias = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed"]
+ChannelKind: TypeAlias = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed", "email"]
 
 
 # The language of the notices of a channel.
@@ -557,10 +557,12 @@ class NewChannel(TypedDict):
 
     kind: ChannelKind
     name: str
-    # Of all kinds but feed.
+    # Of all kinds but feed and email.
     url: NotRequired[str]
     # Of ntfy.
     topic: NotRequired[str]
+    # Of email.
+    address: NotRequired[str]
     # An access token of ntfy.
     token: NotRequired[str]
     quiet: NotRequired[Quiet | None]
@@ -592,6 +594,8 @@ class Channel(TypedDict):
     failing_since: str | None
     last_error: str | None
     language: NoticeLanguage
+    # Null for an address whose owner has not agreed yet, or has unsubscribed.
+    confirmed_at: str | None
     # Shown to owners on the pages alone.
     host: str | None
     # The signing key of a webhook, in the answer that creates it alone.
@@ -600,11 +604,83 @@ class Channel(TypedDict):
     path: NotRequired[str]
 
 
+class NewReport(TypedDict):
+    """A new report."""
+
+    # Ids of websites; null for all of the account.
+    websites: NotRequired[list[str] | None]
+    period: Literal["day", "week", "month"]
+    # The hour of the day in the time zone of the website.
+    hour: NotRequired[int]
+    # Ids of channels.
+    channels: list[str]
+    # Whether nothing is sent about a period without visitors.
+    skip_empty: NotRequired[bool]
+
+
+class ReportChanges(TypedDict):
+    """Fields to change."""
+
+    # Ids of websites; null for all of the account.
+    websites: NotRequired[list[str] | None]
+    period: NotRequired[Literal["day", "week", "month"]]
+    # The hour of the day in the time zone of the website.
+    hour: NotRequired[int]
+    # Ids of channels.
+    channels: NotRequired[list[str]]
+    # Whether nothing is sent about a period without visitors.
+    skip_empty: NotRequired[bool]
+
+
+class Report(TypedDict):
+    """A report, which sends a summary of each period."""
+
+    id: str
+    # Ids of websites; null for all of the account.
+    websites: list[str] | None
+    period: Literal["day", "week", "month"]
+    # The hour of the day in the time zone of the website.
+    hour: int
+    # Ids of channels.
+    channels: list[str]
+    # Whether nothing is sent about a period without visitors.
+    skip_empty: bool
+    created_at: str
+    next_at: str
+
+
+class ReportAnswer(TypedDict):
+    data: Report
+
+
+class ReportsAnswer(TypedDict):
+    data: list[Report]
+
+
+class ReportPreviewAnswerData(TypedDict):
+    title: str
+    text: str
+    # As it is in mail.
+    html: str
+    # The figures
+    details: dict[str, Any]
+
+
+class ReportPreviewAnswer(TypedDict):
+    data: ReportPreviewAnswerData
+
+
 class ChannelAnswer(TypedDict):
     data: Channel
 
 
+class ChannelsAnswerMeta(TypedDict):
+    # Whether the server sends mail.
+    mail: bool
+
+
 class ChannelsAnswer(TypedDict):
+    meta: ChannelsAnswerMeta
     data: list[Channel]
 
 
@@ -725,6 +801,8 @@ class Import(TypedDict):
     begun_at: str
     events: int
     sums: int
+    # Counted requests of crawlers.
+    crawls: int
     duplicates: int
     rejected: int
     skipped: dict[str, int]

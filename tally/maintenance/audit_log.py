@@ -1,0 +1,47 @@
+"""Lines of the audit log in the server's log, as the message `audit`, for programs that collect logs.
+
+The table is read, so that a line is logged after the commit of its change alone, and so are those of commands. What is
+written while no server runs, or in the second before a process is killed, is in the table alone.
+"""
+
+import json
+from functools import partial
+
+from tally.accounts import audit
+from tally.clock import Clock
+from tally.errors import fields, log
+from tally.storage.node_database import NodeDatabase
+from tally.timestamps import SECOND_MS, iso
+
+
+class AuditLog:
+    """Logs the lines that are written after `begin`. Used by the event loop alone."""
+
+    def __init__(self, database: NodeDatabase, clock: Clock) -> None:
+        self._database, self._clock = database, clock
+        self._number = 0
+
+    async def begin(self) -> None:
+        """Take what is stored as logged. Raises ApiError 503."""
+        self._number = await self._database.read(audit.newest)
+
+    async def write(self, *, is_last: bool = False) -> None:
+        """Log what was written since the last call. Raises ApiError 503.
+
+        A line that counts further changes of the current second waits for its end, unless `is_last`.
+        """
+        self._number, lines = await self._database.read(partial(audit.written_after, number=self._number))
+        second = self._clock.wall_ms() // SECOND_MS
+        for line in lines:
+            if line.entry.action == audit.MORE and line.ms // SECOND_MS == second and not is_last:
+                break
+            self._number = line.number
+            _log(line)
+
+
+def _log(line: audit.Line) -> None:
+    actor, entry = line.actor, line.entry
+    detail = json.dumps(entry.detail) if entry.detail else None
+    about = {"number": line.number, "at": iso(line.ms), "account": actor.account, "actor": actor.name, "via": actor.via}
+    what = {"action": entry.action, "website": entry.website, "target": entry.target or None, "detail": detail}
+    log.info("audit", extra=fields(**about, **what))

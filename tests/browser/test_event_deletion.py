@@ -1,0 +1,55 @@
+"""Deletion of events in the settings of a website: filters of the dashboard and of a segment, preview, deletion."""
+
+import os
+import re
+from pathlib import Path
+
+from playwright.sync_api import expect
+
+from tests.browser.accessibility import violations
+from tests.browser.browsers import SIZES, OpenPage
+from tests.browser.owner import add_website, ask, send_view, set_up
+from tests.support.process import Serve
+
+
+def test_events_are_previewed_and_deleted_on_the_page(serve: Serve, open_page: OpenPage) -> None:
+    """Below a base path, by keyboard, on both sizes and in both color schemes."""
+    server = serve("--base-path", "/stats")
+    page = open_page(viewport=SIZES["wide"], color_scheme="light", locale="en-GB")
+    set_up(page, server)
+    website = add_website(page, server)
+    path = f"/api/account/websites/{website['id']}"
+    for n in range(4):
+        send_view(server, website["id"], f"/private/{n % 2}")
+    send_view(server, website["id"], "/")
+    ask(page, server, "POST", f"{path}/segments", {"name": "Private pages", "filters": ["filter_pathname^=/private"]})
+    # The filters of the dashboard, which its dialog of segments links to.
+    page.goto(f"{server.url}/websites/{website['id']}?period=7d&filter_pathname=/")
+    page.goto(f"{server.url}/websites/{website['id']}/settings/data?period=7d&filter_pathname=/private/0")
+    card = page.locator("#delete-events")
+    expect(card.get_by_label("From")).not_to_have_value("")
+    card.get_by_role("button", name="Preview").press("Enter")
+    expect(card.get_by_text("2 events", exact=True)).to_be_visible()
+    card.get_by_label("Take over the filters of a segment").select_option(label="Private pages")
+    card.get_by_role("button", name="Preview").press("Enter")
+    expect(card.get_by_text("4 events", exact=True)).to_be_visible()
+    expect(card.get_by_text("1 visit becomes shorter")).to_be_visible()
+    expect(card.get_by_role("link", name="Download first (CSV)")).to_have_attribute("href", re.compile("format=csv"))
+    for name, size in SIZES.items():
+        for scheme in ("light", "dark"):
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == [], (name, scheme)
+            if "SCREENSHOTS" in os.environ:
+                card.screenshot(path=Path(os.environ["SCREENSHOTS"]) / f"deletion-{name}-{scheme}.png")
+    typed = card.get_by_label("Type 4 to confirm that these events are deleted")
+    typed.fill("3")
+    card.get_by_role("button", name="Delete events").press("Enter")
+    expect(card.get_by_text("Type 4.")).to_be_visible()
+    typed.fill("4")
+    card.get_by_role("button", name="Delete events").press("Enter")
+    expect(card.get_by_text("Done · 4 events deleted")).to_be_visible()
+    if "SCREENSHOTS" in os.environ:
+        card.screenshot(path=Path(os.environ["SCREENSHOTS"]) / "deletion-done.png")
+    figures = ask(page, server, "GET", f"{path}/stats?period=7d")[1]["data"]
+    assert figures["pageviews"] == 1
