@@ -146,4 +146,4 @@ def _of_copy(value: Any, copy: int) -> Any:
         return value._replace(website=copy)
     if isinstance(value, TopQuery):
         return value if value.compare is None else value._replace(compare=_of_copy(value.compare, copy))
-    return [_of_copy(one, copy) for one in value] if type(value) in (list, tuple) else value
+    return type(value)(_of_copy(one, copy) for one in value) if type(value) in (list, tuple) else value
