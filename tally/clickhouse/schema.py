@@ -85,3 +85,24 @@ def statements(*, is_replicated: bool) -> list[str]:
             f" partition by {partition} order by ({order}) settings {written}"
         )
     return found
+
+
+def create_database(name: str) -> str:
+    """Return the statement that creates a database where it is missing."""
+    return f"create database if not exists {name}"
+
+
+def drop(table: str) -> str:
+    """Return the statement that deletes a table."""
+    return f"drop table if exists {table} sync"
+
+
+def sync(table: str) -> str:
+    """Return the statement that waits until a replica has what the others have."""
+    return f"system sync replica {table}"
+
+
+def delete_of(table: str, website: int, before_day: int | None) -> str:
+    """Return the statement that deletes the rows of a website, of all days or those before one, on all replicas."""
+    days = "" if before_day is None else f" and day < {before_day}"
+    return f"alter table {table} delete where website = {website}{days} settings mutations_sync = 2"

@@ -1,4 +1,8 @@
-"""The families of /metrics of a server that is followed by ClickHouse."""
+"""The families of /metrics of a server that is followed by ClickHouse.
+
+Imported when /metrics is first requested, as those of the SQLite engine are. Its parts count in plain integers, which
+are read here.
+"""
 
 from collections.abc import Iterator
 

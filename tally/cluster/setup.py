@@ -8,6 +8,7 @@ import secrets
 import sqlite3
 from collections.abc import Sequence
 
+from tally.clickhouse import schema
 from tally.clickhouse.client import Client, NoAnswer, Refused
 from tally.clickhouse.schema import TABLES, statements
 from tally.cluster.shipper import OTHER_SERIES, CannotFollow
@@ -29,7 +30,7 @@ async def check(settings: Settings) -> list[str]:
         try:
             await create_database(url, settings)
             ((version,),) = await client.rows("select version()", {})
-            await client.execute(f"drop table if exists {_TRIES}")
+            await client.execute(schema.drop(_TRIES))
             is_replicated = len(settings.clickhouse) > 1
             await client.execute(
                 next(
@@ -39,7 +40,7 @@ async def check(settings: Settings) -> list[str]:
             for _ in range(2):
                 await client.insert(_TRIES, [{"series": "", "number": 1}], "once")
             ((stored,),) = await client.rows(f"select count() from {_TRIES}", {})
-            await client.execute(f"drop table {_TRIES}")
+            await client.execute(schema.drop(_TRIES))
         except (ApiError, Refused, NoAnswer) as failure:
             raise CannotFollow(f"{shown}: {failure}") from None
         finally:
@@ -54,7 +55,7 @@ async def create_database(url: str, settings: Settings) -> None:
     """Create the database of a server where it is missing. Raises Refused, NoAnswer."""
     client = Client(url, "default", settings.query_seconds)
     try:
-        await client.execute(f"create database if not exists {settings.cluster_name}")
+        await client.execute(schema.create_database(settings.cluster_name))
     finally:
         await client.close()
 
@@ -71,7 +72,7 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
         try:
             if again:
                 for table in TABLES:
-                    await client.execute(f"drop table if exists {table} sync")
+                    await client.execute(schema.drop(table))
             present = {name for (name,) in await client.rows("show tables", {})}
             for name, statement in zip(TABLES, statements(is_replicated=len(settings.clickhouse) > 1), strict=True):
                 if name not in present:
