@@ -1,7 +1,7 @@
 """The commands of a cluster: have ClickHouse follow the database, and compare both.
 
-All work beside the running server, which is the only one to ship commits: `join` sends what is older than those. What is
-particular of ClickHouse is in tally/cluster.
+All work beside the running server, which is the only one to ship commits: `join` sends what is older than those. What
+is particular of ClickHouse is in tally/cluster.
 """
 
 import argparse

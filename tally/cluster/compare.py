@@ -1,7 +1,7 @@
 """`cluster compare`: the same questions to both engines, about the websites that ClickHouse answers.
 
-The server may run meanwhile. Before each question ClickHouse has to have what is committed; answers that differ are asked
-for again, since an event may have been stored between them.
+The server may run meanwhile. Before each question ClickHouse has to have what is committed; answers that differ are
+asked for again, since an event may have been stored between them.
 """
 
 import asyncio
