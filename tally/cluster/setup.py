@@ -41,7 +41,9 @@ async def check(settings: Settings) -> list[str]:
                 await client.insert(_TRIES, [{"series": "", "number": 1}], "once")
             ((stored,),) = await client.rows(f"select count() from {_TRIES}", {})
             await client.execute(schema.drop(_TRIES))
-        except (ApiError, Refused, NoAnswer) as failure:
+        except (ApiError, NoAnswer):
+            raise CannotFollow(f"{shown} does not answer") from None
+        except Refused as failure:
             raise CannotFollow(f"{shown}: {failure}") from None
         finally:
             await client.close()

@@ -191,7 +191,8 @@ def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serv
     assert server.terminate() == 0
     assert "ClickHouse 26" in site.cluster("check")
     site.cluster("init")
-    assert "the database" in site.cluster("init")
+    # Again: it may have been interrupted.
+    assert "the tables are there" in site.cluster("init")
     server = serve(*site.options)
     site.send(server, *range(40, 60))
     assert site.get(server, RANGE)["data"]["pageviews"] == 60
