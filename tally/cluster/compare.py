@@ -88,8 +88,8 @@ class Comparison:
 
     def __init__(self, database: NodeDatabase, servers: Servers, clock: Clock) -> None:
         writer = EventWriter(Sessions(1), lambda plan: None, clock)
-        changes = Changes(database, Registry(database, clock, lambda plan: None), writer)
-        self._sqlite = SqliteReports(database, changes, Realtime())
+        self._changes = Changes(database, Registry(database, clock, lambda plan: None), writer)
+        self._sqlite = SqliteReports(database, self._changes, Realtime())
         self._database, self._servers, self._now_ms = database, servers, clock.wall_ms()
 
     async def differences(self, website: Website, days: int | None) -> AsyncIterator[Difference | None]:
@@ -117,7 +117,8 @@ class Comparison:
         for n in range(_TRIES):
             # Between both answers an event may be stored.
             await asyncio.sleep(n)
-            last_id = await self._caught_up()
+            # Both list events up to it.
+            self._changes.last_id = last_id = await self._caught_up()
             facts = CopyFacts(self._sqlite, website.number, website.day_offset_ms, last_id)
             clickhouse = await ask(ClickHouseReports(self._servers.client, facts), scope._replace(website=copy))
             sqlite = await ask(self._sqlite, scope)
