@@ -31,6 +31,7 @@ WAIT_S = 2.0
 _TOKEN_MS = 6 * DAY_MS
 # A part of a copy that was on its way when it ended arrives within this time; it is then deleted as well.
 _LATE_MS = HOUR_MS
+_NEW = "not connected yet"
 AHEAD = "ClickHouse has batches that this file lacks: it is an older copy; see docs/cluster.md"
 OTHER_SERIES = "the database of ClickHouse belongs to another file; see docs/cluster.md"
 
@@ -46,7 +47,7 @@ class Shipper:
         self.shipped = 0
         self.failures = 0
         # Why nothing is shipped; "" where it works.
-        self.problem = "not connected yet"
+        self.problem = _NEW
         self._servers, self._outbox, self._database, self._clock = servers, outbox, database, clock
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -98,7 +99,7 @@ class Shipper:
                     await self._servers.use_next()
 
     def _set_problem(self, problem: str) -> None:
-        if problem and not self.problem:
+        if problem and self.problem in ("", _NEW):
             log.error("nothing is shipped to ClickHouse: %s", problem)
         elif self.problem and not problem:
             log.warning("ClickHouse is followed: %d batches wait", self.lag)

@@ -363,6 +363,7 @@ class _Handing(BaseHTTPRequestHandler):
         if self.server.passes(table, "after"):
             self.send_response(status)
             self.send_header("Content-Length", str(len(text)))
+            self.send_header("Connection", "close")
             self.end_headers()
             self.wfile.write(text)
 
