@@ -264,11 +264,13 @@ create table notice (
   attempts    integer not null default 0,
   state       text    not null check (state in ('waiting', 'sending', 'sent', 'failed', 'expired')),
   last_error  text,
-  sent_ms     integer
+  sent_ms     integer,
+  website     integer references website (number) on delete cascade  -- null: not about one
 ) strict;
 
 create index notice_of_channel on notice (channel, number);
 create index notice_of_account on notice (account, number);
+create index notice_of_website on notice (website) where website is not null;
 create index notice_due on notice (channel, due_ms) where state = 'waiting';
 
 -- Summaries of periods (tally/notices/reports.py). Websites and channels are ids.
@@ -287,6 +289,25 @@ create table report (
 ) strict, without rowid;
 
 create index report_of_account on report (account);
+
+-- Alerts of websites (tally/notices/alerts.py).
+create table alert (
+  id          text    not null primary key check (length(id) = 16),  -- random, hex
+  website     integer not null references website (number) on delete cascade,
+  kind        text    not null check (kind in ('spike', 'drop', 'silence', 'goal', 'new_source', 'quota')),
+  params      text    not null check (params like '{%}'),  -- of the kind
+  channels    text    check (channels like '[%]'),         -- ids; null: all channels of the account
+  created_ms  integer not null,
+  state       text    not null default 'ok' check (state in ('ok', 'firing')),
+  since_ms    integer not null,                            -- beginning of the state
+  judged_ms   integer,                                     -- end of the last hour that was looked at; null: none
+  result      text    not null default 'waiting'           -- of that hour
+    check (result in ('waiting', 'judged', 'not_judged', 'too_few_weeks', 'not_enough_traffic')),
+  fired_ms    integer,                                     -- end of the hour for which it fired last; null: never
+  snoozed_until_ms  integer                                -- null: never
+) strict, without rowid;
+
+create index alert_of_website on alert (website, created_ms);
 
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
 -- written in the transaction of its change.
@@ -357,7 +378,8 @@ create table import (
   format      text    not null,                     -- name of a row of IMPORTERS, as digest identifies the file
   digest      text    not null,                     -- '' where the file cannot be read again
   file        text    not null,                     -- name of the file, for lists
-  state       text    not null check (state in ('running', 'interrupted', 'complete', 'undoing', 'undone')),
+  state       text    not null check (state in ('running', 'interrupted', 'complete', 'undoing', 'undone',
+                                                     'following')),
   begun_ms    integer not null,
   changed_ms  integer not null,                     -- of a running import: its newest transaction
   events      integer not null,                     -- stored lines of events
@@ -425,6 +447,7 @@ create table deletion (
   last_id   integer not null,                     -- events with greater ids stay
   days      text    not null check (days like '[%]'),     -- with such events, by source; empty when it has ended
   progress  text,                                 -- JSON; null when it has ended
+  has_texts integer not null default 1 check (has_texts in (0, 1)),  -- 0: texts that no event has any more are deleted
   primary key (website, number)
 ) strict, without rowid;
 

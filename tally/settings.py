@@ -451,6 +451,13 @@ class Settings:
         _optional_path,
         "file",
     )
+    lists_dir: Path | None = _setting(
+        None,
+        "directory of newer lists of crawlers and referrer spam (crawlers.json, referrer_spam.txt), read again on"
+        " SIGHUP",
+        _optional_path,
+        "directory",
+    )
     free_events: int = _setting(100_000, "events per month of an account on the free plan", _count, "events")
     pro_events: int = _setting(10_000_000, "events per month of an account on the pro plan", _count, "events")
     client_per_minute: int = _setting(600, "collect requests per minute of one client", _count, "requests")

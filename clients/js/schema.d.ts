@@ -488,6 +488,89 @@ export interface ChannelChanges {
   paused?: boolean;
 }
 
+export type AlertKind = "spike" | "drop" | "silence" | "goal" | "new_source" | "quota";
+
+/** An alert, with the fields of its kind. */
+export interface Alert {
+  id: string;
+  kind: AlertKind;
+  /** Ids of channels; null: all of the account. */
+  channels: string[] | null;
+  /** Of spike: times the usual visits. */
+  factor?: number;
+  /** Of spike: also below the busiest hour of 28 days. */
+  sensitive?: boolean;
+  /** Of spike: so many visits in an hour, in place of the comparison. */
+  min_visits?: number | null;
+  /** Of silence: so many hours, in place of the comparison. */
+  hours?: number | null;
+  /** Of goal: id of a goal of the website. */
+  goal?: string;
+  /** Of goal. */
+  period?: "day" | "week" | "month";
+  /** Of goal: conversions in the period. */
+  min?: number;
+  state: "ok" | "firing";
+  since: string;
+  judged_at: string | null;
+  /** Of the hour that was judged last. */
+  result: "waiting" | "judged" | "not_judged" | "too_few_weeks" | "not_enough_traffic";
+  snoozed_until: string | null;
+  created_at: string;
+}
+
+export interface AlertAnswer {
+  data: Alert;
+}
+
+export interface AlertsAnswer {
+  data: Alert[];
+}
+
+export interface NewAlert {
+  kind: AlertKind;
+  /** Ids of channels; null: all of the account. */
+  channels?: string[] | null;
+  /** Of spike: times the usual visits. */
+  factor?: number;
+  /** Of spike: also below the busiest hour of 28 days. */
+  sensitive?: boolean;
+  /** Of spike: so many visits in an hour, in place of the comparison. */
+  min_visits?: number | null;
+  /** Of silence: so many hours, in place of the comparison. */
+  hours?: number | null;
+  /** Of goal: id of a goal of the website. */
+  goal?: string;
+  /** Of goal. */
+  period?: "day" | "week" | "month";
+  /** Of goal: conversions in the period. */
+  min?: number;
+}
+
+export interface AlertChanges {
+  /** Ids of channels; null: all of the account. */
+  channels?: string[] | null;
+  /** Of spike: times the usual visits. */
+  factor?: number;
+  /** Of spike: also below the busiest hour of 28 days. */
+  sensitive?: boolean;
+  /** Of spike: so many visits in an hour, in place of the comparison. */
+  min_visits?: number | null;
+  /** Of silence: so many hours, in place of the comparison. */
+  hours?: number | null;
+  /** Of goal: id of a goal of the website. */
+  goal?: string;
+  /** Of goal. */
+  period?: "day" | "week" | "month";
+  /** Of goal: conversions in the period. */
+  min?: number;
+}
+
+export interface AlertSnooze {
+  /** null ends it. */
+  hours: number | null;
+}
+
 /** A channel, without its URL and its secrets. */
 export interface Channel {
   id: string;
@@ -564,7 +647,7 @@ export interface ReportPreviewAnswer {
     title: string;
     text: string;
     /** As it is in mail. */ html: string;
-    /** The figures */ details: Record<string, unknown>;
+    /** The figures, as webhooks have them. */ details: Record<string, unknown>;
   };
 }
 
@@ -690,13 +773,13 @@ export interface Import {
 }
 
 export interface DeletionFilters {
-  /** A date or time */
+  /** A date or time, as `from` of the read API. */
   from: string;
-  /** A date */
+  /** A date, which is included, or a time, which is not. */
   to: string;
   /** Time zone of dates; by default that of the website. */
   tz?: string | null;
-  /** As in a query */
+  /** As in a query, such as filter_pathname=/internal. */
   filters?: string[];
   /** Types of events; by default all. */
   types?: string[] | null;
@@ -782,11 +865,15 @@ export type ErrorCode =
   | "unknown_deletion"
   | "preview_outdated"
   | "deletion_running"
+  | "unknown_alert"
   | "unknown_channel"
+  | "unknown_report"
   | "unknown_notice"
   | "channel_refused"
   | "no_secret"
+  | "too_many_alerts"
   | "too_many_channels"
+  | "too_many_reports"
   | "website_exists"
   | "too_many_websites"
   | "too_many_share_links"
@@ -2583,6 +2670,16 @@ export interface ManageOperations {
   listNotices(): Promise<NoticesAnswer>;
   /** Send a notice again.  */
   sendNotice(number: number): Promise<void>;
+  /** The alerts of a website.  */
+  listAlerts(websiteId: string): Promise<AlertsAnswer>;
+  /** Add an alert. What each kind watches: docs/notifications.md. An account has at most 200 alerts. */
+  createAlert(websiteId: string, body: NewAlert): Promise<AlertAnswer>;
+  /** Change an alert. Sets what is sent. With other limits the alert begins anew. */
+  updateAlert(websiteId: string, alert: string, body: AlertChanges): Promise<AlertAnswer>;
+  /** Delete an alert. Its notices stay. */
+  deleteAlert(websiteId: string, alert: string): Promise<void>;
+  /** Report nothing for some hours.  */
+  snoozeAlert(websiteId: string, alert: string, body: AlertSnooze): Promise<AlertAnswer>;
   /** The share links.  */
   listShareLinks(websiteId: string): Promise<ShareLinksAnswer>;
   /** Create a share link. Single events are hidden unless `hide_events` is false. A website has at most 50 links. */

@@ -38,6 +38,7 @@ const IMPORT_STATES = {
   running: t("import_running"),
   interrupted: t("import_interrupted"),
   complete: t("import_complete"),
+  following: t("import_following"),
   undoing: t("import_undoing"),
   undone: t("import_undone"),
 };

@@ -122,6 +122,7 @@ function channelRow(section, channel) {
       h("div", { class: "row" }, [
         button(channel.confirmed_at ? t("test_channel") : t("ask_again"), () => tested(path, channel)),
         channel.paused_at ? button(t("resume_channel"), () => changed(section, path, { paused: false })) : null,
+        button(t("change_channel"), () => editDialog(section, channel, path)),
         hasSecret ? button(replacement(channel), () => replaced(section, channel, path)) : null,
         button(shared("delete"), () => removed(section, channel, path)),
       ]),
@@ -227,16 +228,7 @@ function addDialog(section) {
   const fields = [
     field({ label: t("channel_kind"), name: "kind", input: kind }),
     field({ label: shared("name"), name: "name", maxlength: 100, ...off }),
-    field({
-      label: t("channel_url"),
-      name: "url",
-      inputmode: "url",
-      maxlength: 1000,
-      hint: t("channel_url_hint"),
-      ...off,
-    }),
-    field({ label: t("channel_topic"), name: "topic", maxlength: 200, ...off }),
-    field({ label: t("channel_token"), name: "token", maxlength: 200, hint: t("channel_token_hint"), ...off }),
+    ...receiverFields({ url: t("channel_url_hint"), token: t("channel_token_hint") }),
     field({
       label: t("channel_addresses"),
       name: "address",
@@ -246,7 +238,7 @@ function addDialog(section) {
       ...off,
     }),
   ];
-  const quiet = quietFields(section.context);
+  const quiet = quietFields(section.context, null);
   const show = () => {
     // Channels of addresses have these as their names.
     fields[1].element.hidden = kind.value === "email";
@@ -279,6 +271,56 @@ function addDialog(section) {
 }
 
 /**
+ * Returns the fields of a channel's receiver: url, topic and token, with their hints.
+ *
+ * @param {{ url: string, topic?: string, token: string }} hints
+ */
+function receiverFields(hints) {
+  const off = { autocomplete: "off" };
+  return [
+    field({ label: t("channel_url"), name: "url", inputmode: "url", maxlength: 1000, hint: hints.url, ...off }),
+    field({ label: t("channel_topic"), name: "topic", maxlength: 200, hint: hints.topic, ...off }),
+    field({ label: t("channel_token"), name: "token", maxlength: 200, hint: hints.token, ...off }),
+  ];
+}
+
+/**
+ * Changes a channel. No answer has its URL, topic and token, so that empty fields keep them.
+ *
+ * @param {NotificationsSection} section
+ * @param {Channel} channel
+ * @param {string} path
+ */
+function editDialog(section, channel, path) {
+  const own = KINDS[channel.kind].slice(1);
+  const kept = t("keep_if_empty");
+  const name = field({
+    ...{ label: shared("name"), name: "name", maxlength: 100, missing: t("enter_channel_name"), autocomplete: "off" },
+    value: channel.name,
+  });
+  const receiver = receiverFields({ url: kept, topic: kept, token: kept }).filter((one) => own.includes(one.name));
+  const quiet = quietFields(section.context, channel.quiet);
+  quiet.element.hidden = channel.kind === "feed";
+  const made = form({
+    fields: [name, ...receiver],
+    action: t("save_channel"),
+    busy: shared("saving"),
+    submit: async (values) => {
+      const typed = receiver.map((one) => [one.name, values[one.name].trim()]).filter(([, value]) => value);
+      const sent = { name: values.name.trim(), quiet: quiet.value(), ...Object.fromEntries(typed) };
+      const answer = await send("PATCH", path, sent);
+      if (!answer.ok) return answer;
+      dialog.close();
+      await listed(section);
+      return null;
+    },
+  });
+  made.element.insertBefore(quiet.element, made.element.lastElementChild);
+  const dialog = openDialog({ title: t("edit_channel", { name: channel.name }), body: made.element });
+  name.input.focus();
+}
+
+/**
  * Adds a channel for each address of a text. Those before one that is refused stay.
  *
  * @param {NotificationsSection} section
@@ -306,19 +348,20 @@ async function addAddresses(section, text, quiet, dialog) {
 }
 
 /**
- * Returns the quiet hours of a new channel: { element, value }; the value is null without them.
+ * Returns the quiet hours of a channel: { element, value }; the value is null while they are closed.
  *
  * @param {Context} context
+ * @param {Channel["quiet"]} set
  */
-function quietFields({ account }) {
-  const own = currentName(displayZone(account.time_zone));
-  const from = field({ label: t("quiet_from"), name: "from", type: "time", value: QUIET.from });
-  const to = field({ label: t("quiet_to"), name: "to", type: "time", value: QUIET.to });
+function quietFields({ account }, set) {
+  const own = set?.time_zone || currentName(displayZone(account.time_zone));
+  const from = field({ label: t("quiet_from"), name: "from", type: "time", value: (set || QUIET).from });
+  const to = field({ label: t("quiet_to"), name: "to", type: "time", value: (set || QUIET).to });
   const zones = allZones(own).map((one) => h("option", { value: one, selected: one === own }, zoneLabel(one)));
   const zone = field({ label: t("time_zone"), name: "time_zone", input: h("select", null, zones) });
   const element = h(
     "details",
-    { class: "aside key-options" },
+    { class: "aside key-options", open: Boolean(set) },
     h("summary", null, icon("right"), t("quiet_hours")),
     h(
       "div",

@@ -1,7 +1,7 @@
 // The card of the summary that a person gets by mail, in the section Account; nothing where the server sends no mail.
 
 import { notify } from "../shared/dialog.js";
-import { fill, h } from "../shared/dom.js";
+import { h } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
 import { language } from "../shared/language.js";
@@ -14,21 +14,22 @@ const shared = await texts("shared");
 const PATH = "/api/account/summary";
 
 /**
- * Returns an element that holds the card once it has loaded.
+ * Returns the card, which is hidden until it has loaded.
  *
  * @param {Context} context
  */
 export function personalSummary(context) {
-  const place = h("div", { hidden: true });
-  load(place, context);
-  return place;
+  const card = sectionCard(t("personal_summary"));
+  card.hidden = true;
+  load(card, context);
+  return card;
 }
 
 /**
- * @param {HTMLElement} place
+ * @param {HTMLElement} card
  * @param {Context} context
  */
-async function load(place, context) {
+async function load(card, context) {
   const answer = await get(PATH, { signal: context.signal });
   if (context.signal.aborted || !answer.ok || !answer.meta.mail) return;
   const periods = [
@@ -55,7 +56,7 @@ async function load(place, context) {
       return null;
     },
   });
-  const lead = h("p", { class: "soft" }, t("personal_summary_lead", { email: context.account.email }));
-  fill(place, sectionCard(t("personal_summary"), lead, made.element));
-  place.hidden = false;
+  const lead = t("personal_summary_lead", { email: context.account.email });
+  card.append(h("p", { class: "soft" }, lead), made.element);
+  card.hidden = false;
 }

@@ -16,13 +16,14 @@ export const SETTINGS = {
   "": [t("general"), [shared("name"), t("domain"), t("time_zone"), t("weeks_begin"), t("currency")].join(", ")],
   tracking: [t("tracking"), [t("snippet"), t("allowed_origins")].join(", ")],
   goals: [shared("goals"), ""],
+  alerts: [t("alerts"), ""],
   sharing: [t("sharing"), t("share_links")],
   exclusions: [t("exclusions"), ""],
   data: [t("data"), [t("imports"), deletions("title")].join(", ")],
   danger: [t("danger"), t("delete_website")],
 };
 
-const FOR_EDITORS = ["goals", "sharing"];
+const FOR_EDITORS = ["goals", "alerts", "sharing"];
 
 /**
  * Returns the sections that a role may change, in their order.

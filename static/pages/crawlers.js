@@ -42,7 +42,7 @@ const PURPOSES = {
 const PAGE = {
   title: shared("nav_crawlers"),
   about: t("about"),
-  styles: ["/assets/crawlers/crawlers.css"],
+  styles: ["/assets/shared/report_nodes.css", "/assets/crawlers/crawlers.css"],
   fields: [],
   state: {
     read: (/** @type {URLSearchParams} */ query) => {
@@ -245,23 +245,23 @@ function crawlersCard({ crawlers }) {
       "tr",
       { dataset: { crawler: row.name } },
       h("th", { scope: "row" }, row.name ? h("bdi", null, row.name) : h("span", { class: "soft" }, t("without_name"))),
-      h("td", null, PURPOSES[row.purpose]),
-      h("td", null, h("bdi", { class: "soft" }, row.operator)),
       h("td", { class: "num" }, number(row.requests)),
       h("td", { class: "num" }, changeNode({ up: 1 }, changeOf(row.requests, row.previous_requests), null, false)),
       h("td", { class: "num" }, number(row.pages)),
       h("td", { class: "num" }, row.last_day ? h("time", { datetime: row.last_day }, dayLabel(row.last_day)) : "–"),
+      h("td", null, PURPOSES[row.purpose]),
+      h("td", null, h("bdi", { class: "soft" }, row.operator)),
     ),
   );
   /** @type {[string, boolean][]} */
   const heads = [
     [t("crawler"), false],
-    [t("purpose"), false],
-    [t("operator"), false],
     [t("requests"), true],
     [t("change"), true],
     [t("pages"), true],
     [t("last_day"), true],
+    [t("purpose"), false],
+    [t("operator"), false],
   ];
   return tableCard("crawlers", t("crawlers"), heads, rows);
 }

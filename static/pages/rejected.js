@@ -28,7 +28,7 @@ const NO_WEBSITE = { id: "", domain: "" };
 const PAGE = {
   title: shared("nav_rejected"),
   about: t("about"),
-  styles: ["/assets/rejected/rejected.css"],
+  styles: ["/assets/shared/report_nodes.css", "/assets/rejected/rejected.css"],
   fields: [],
   state: {
     read: (/** @type {URLSearchParams} */ query) => ({

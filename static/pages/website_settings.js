@@ -1,6 +1,7 @@
 // The settings of a website (/websites/{id}/settings, /websites/{id}/settings/{section}): an index, and one section of
 // static/account/ each.
 
+import { alertsCard } from "../account/alerts_card.js";
 import { sectionCard } from "../account/card.js";
 import { deletionCard } from "../account/deletion_card.js";
 import { domainNotes } from "../account/domain_notes.js";
@@ -28,6 +29,7 @@ const CARDS = {
   "": (settings) => [generalCard(settings), websitePeople(settings.website, settings.context)],
   tracking: (settings) => [snippetCard(settings), originsCard(settings)],
   goals: ({ website }) => [goalsCard(website)],
+  alerts: (settings) => [alertsCard(settings)],
   sharing: ({ website, context }) => [
     sectionCard(t("share_links"), shareLinks({ website, changed: () => context.refresh() })),
   ],

@@ -112,6 +112,34 @@ interface Channel {
   path?: string;
 }
 
+/** An alert, with the fields of its kind. */
+interface Alert {
+  id: string;
+  kind: string;
+  factor?: number;
+  sensitive?: boolean;
+  min_visits?: number | null;
+  hours?: number | null;
+  goal?: string;
+  period?: string;
+  min?: number;
+  channels: string[] | null;
+  state: "ok" | "firing";
+  since: string;
+  result: string;
+  snoozed_until: string | null;
+}
+
+/** The card of a website's alerts, and what its dialogs choose among. */
+interface AlertsCard {
+  path: string;
+  zone: string;
+  body: HTMLElement;
+  channels: Channel[];
+  goals: SavedGoal[];
+  load: () => Promise<void>;
+}
+
 interface Notice {
   number: number;
   channel: string;

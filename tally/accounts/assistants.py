@@ -167,7 +167,10 @@ class Codes:
         self._secret = secrets.token_bytes(32)
 
     def new(self, consent: Consent, now_ns: int) -> str:
-        """Return a code."""
+        """Return a code. A person has MAX_OF_PERSON: more displace the own oldest ones, and none of other people."""
+        own = [code for code, (other, _) in self._open.items() if other.person == consent.person]
+        for code in own[: len(own) + 1 - MAX_OF_PERSON] if len(own) >= MAX_OF_PERSON else ():
+            del self._open[code]
         code = secrets.token_urlsafe(32)
         _keep(self._open, code, (consent, now_ns + CODE_LASTS_NS))
         return code

@@ -6,8 +6,10 @@ Programs use the same handlers with an API key (tally/api/keys.py).
 """
 
 import secrets
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -142,9 +144,12 @@ def _fields(
 ) -> tuple[str, dict[str, str], Quiet | None]:
     """Return the name, the fields of the kind and the quiet hours; those of before where none are sent.
 
+    A token that is null is removed. One that is stored is not sent to another host than the one it was given for.
     Raises ApiError 400, 422.
     """
     config = {} if before is None else dict(before.config)
+    if "token" in sent:
+        config.pop("token", None)
     for field in ("url", "topic", "token", "address"):
         if sent.get(field) is None:
             continue
@@ -155,11 +160,20 @@ def _fields(
     try:
         name = channels.check_channel_name(text(sent, "name")) if before is None or "name" in sent else before.name
         quiet = channels.check_quiet(sent["quiet"]) if "quiet" in sent else quiet
-        return name, channels.check_config(kind, config, sender.networks), quiet
+        config = channels.check_config(kind, config, sender.networks)
     except BadChannel as bad:
         raise invalid(bad.field, str(bad)) from None
     except ChannelRefused as refused:
         raise ApiError(errors.CHANNEL_REFUSED, str(refused), field="url") from None
+    if before is not None and config.get("token") and "token" not in sent and _server(config) != _server(before.config):
+        raise invalid("token", "token must be sent again where the url has another host, or be null.")
+    return name, config, quiet
+
+
+def _server(config: Mapping[str, str]) -> tuple[str, str]:
+    """Return scheme, host and port of a channel's URL."""
+    url = urlsplit(config["url"].lower())
+    return url.scheme, url.netloc
 
 
 def _secret(channel: Channel) -> dict[str, str]:

@@ -17,7 +17,6 @@ from multidict import MultiDict
 from tally import errors
 from tally.accounts.audit import Entry, if_done
 from tally.accounts.changes import WebsiteDeleted
-from tally.accounts.websites import day_offset_ms
 from tally.api import params
 from tally.api.auth import AUTH, invalid, text
 from tally.api.definitions import written_filters
@@ -26,7 +25,7 @@ from tally.errors import ApiError
 from tally.events.filters import Filter
 from tally.events.website import Website
 from tally.http.responses import json_response
-from tally.reports.deletion_preview import DeletionPreview, preview
+from tally.reports.deletion_preview import DeletionPreview, preview_now
 from tally.storage import deletion_records
 from tally.storage.deletion_records import STOPPED, DeletionRecord
 from tally.timeranges import Range
@@ -144,9 +143,8 @@ async def stop(request: web.Request) -> web.Response:
     website = await auth.website(request, session, "configure")
     number = request.match_info["number"]
     is_number = number.isascii() and number.isdecimal() and len(number) <= 9
-    record = await auth.node.database.read(
-        lambda connection: deletion_records.record(connection, website.number, int(number)) if is_number else None
-    )
+    read = partial(deletion_records.record, website=website.number, number=int(number) if is_number else 0)
+    record = await auth.node.database.read(read)
     if record is None:
         raise ApiError(errors.UNKNOWN_DELETION)
     entry = if_done(Entry("deletion_stopped", website.id, website.domain, {"deletion": record.number}))
@@ -184,17 +182,11 @@ async def _counted(request: web.Request, website: Website, wanted: _Wanted) -> D
         raise ApiError(errors.DELETION_RUNNING, "Another preview of the website is being counted: wait for it.")
     previews.counting.add(number)
     try:
-        read = partial(_read, website=number, wanted=wanted)
+        span = wanted.range.from_ms, wanted.range.to_ms
+        read = partial(preview_now, website=number, span=span, filters=wanted.filters)
         return await auth.node.database.read(read, claim=Claim(False, website.account))
     finally:
         previews.counting.discard(number)
-
-
-def _read(connection: Any, website: int, wanted: _Wanted) -> DeletionPreview:
-    offset_ms = day_offset_ms(connection, website)
-    span = wanted.range.from_ms + offset_ms, wanted.range.to_ms + offset_ms
-    (end,) = connection.execute("/* deletions.ids_end */ select value from meta where name = 'next_id'").fetchone()
-    return preview(connection, website, span, wanted.filters, int(end) - 1)
 
 
 def _backups(directory: Path | None) -> list[str]:
@@ -209,16 +201,12 @@ def _backups(directory: Path | None) -> list[str]:
 
 
 async def _answer(request: web.Request, website: Website, status: int = 200) -> web.Response:
-    auth = request.app[AUTH]
-
-    def read(connection: Any) -> tuple[int, list[DeletionRecord]]:
-        return day_offset_ms(connection, website.number), deletion_records.records(connection, website.number)
-
-    offset_ms, records = await auth.node.database.read(read)
-    return json_response({"data": [shown(one, offset_ms) for one in records]}, status)
+    read = partial(deletion_records.records, website=website.number)
+    records = await request.app[AUTH].node.database.read(read)
+    return json_response({"data": [_shown(one, website.day_offset_ms) for one in records]}, status)
 
 
-def shown(record: DeletionRecord, offset_ms: int) -> dict[str, Any]:
+def _shown(record: DeletionRecord, offset_ms: int) -> dict[str, Any]:
     """Return a deletion as the API shows it."""
     return {
         "number": record.number,

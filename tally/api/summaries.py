@@ -361,7 +361,8 @@ class Summaries:
         if found is None or (report.skip_empty and not found["totals"]["visitors"]):
             return None
         kind, fact = f"summary.{report.period}", f"{report.id}:{days.first.isoformat()}"
+        only = self._api.registry.website(report.websites[0]) if report.websites and len(report.websites) == 1 else None
         # One that is too late is stored, and expires.
-        return New(
-            report.account, kind, fact, lambda language: content(language, found), due_ms + LATE_MS[report.period]
-        )
+        expires_ms = due_ms + LATE_MS[report.period]
+        new = New(report.account, kind, fact, lambda language: content(language, found), expires_ms)
+        return new._replace(website=None if only is None else only.number)

@@ -72,20 +72,17 @@ class Figures:
 
     async def _year_change(self, website: Website) -> dict[str, Any] | None:
         """Return the change against the same days a year ago; None where there are no visits of then."""
-        try:
-            found = (await self._report(website, "stats", compare="year"))["data"]
-        except ApiError as failure:
-            if failure.kind is errors.BEYOND_RETENTION:
-                return None
-            raise
-        return {name: found["change"][name] for name in SUMS} if found["previous"]["visits"] else None
+        found = await self._kept(website, "stats", compare="year")
+        if not found or not found["previous"]["visits"]:
+            return None
+        return {name: found["change"][name] for name in SUMS}
 
     async def _details(self, website: Website) -> dict[str, Any]:
         series = (await self._report(website, "timeseries", interval="day"))["data"]
         limit = str(_MAX_ROWS)
         lists = await self._report(website, "top", fields=",".join(LISTS.values()), limit=limit, compare="previous")
-        changed = (await self._report(website, "changes", limit=limit))["data"]
-        goals = (await self._report(website, "goals/report", compare="previous"))["data"]
+        changed = await self._kept(website, "changes", limit=limit) or []
+        goals = await self._kept(website, "goals/report", compare="previous") or []
         return {
             "days": [{"date": row["time"][:10], "visitors": row["visitors"]} for row in series],
             **{name: _rows(one) for name, one in zip(LISTS, lists["data"], strict=True)},
@@ -120,6 +117,15 @@ class Figures:
         if events <= _MIN_REJECTED * (events + accepted):
             return None
         return {"events": events, "share": round_half_away(Fraction(100 * events, events + accepted), 1)}
+
+    async def _kept(self, website: Website, path: str, **more: str) -> Any:
+        """Return the data of a report; None where it needs events that are no longer kept. Raises ApiError."""
+        try:
+            return (await self._report(website, path, **more))["data"]
+        except ApiError as failure:
+            if failure.kind is errors.BEYOND_RETENTION:
+                return None
+            raise
 
     async def _report(self, website: Website, path: str, **more: str) -> dict[str, Any]:
         first, last = self._days.first.isoformat(), self._days.last.isoformat()

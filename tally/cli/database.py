@@ -8,14 +8,12 @@ import argparse
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from tally.accounts.audit import Entry, by_command, record
-from tally.accounts.definitions import Definition, all_definitions
 from tally.accounts.websites import all_websites, find_website
 from tally.cli.console import (
     Failure,
@@ -29,15 +27,14 @@ from tally.cli.console import (
     set_function,
     show_row,
 )
-from tally.engine.values import Goal
+from tally.engine.archive import Verdict
 from tally.events.urls import readable_host
 from tally.events.website import Website
 from tally.maintenance import backup as backup_module
 from tally.maintenance import restore as restore_module
 from tally.maintenance import retention
 from tally.maintenance.compact import compact, free_pages
-from tally.maintenance.repair import invalidate
-from tally.maintenance.verify import LOST, Verdict, verdicts
+from tally.maintenance.verify import LOST
 from tally.rounding import counted
 from tally.settings import Settings, backup_url, path_of
 from tally.storage.database import Connection, open_unchanged, transaction
@@ -236,34 +233,26 @@ def _verify(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         chosen = [find_website(connection, given.website)] if given.website else all_websites(connection)
         wrong = lost = 0
-        definitions = all_definitions(connection)
         for website in chosen:
-            goals = _saved_goals(definitions.get(website.number, ()))
-            found = _verify_one(connection, website, goals, given.repair)
-            wrong, lost = wrong + found.blocks, lost + found.lost
+            result = _verify_one(connection, settings, website, given.repair)
+            wrong, lost = wrong + result.blocks, lost + result.lost
     if lost:
         raise Failure(f"{counted(lost, 'day')} can only be restored from a backup: see above.")
     if wrong and not given.repair:
         raise Failure(f"{_blocks_are(wrong)} wrong: rebuild with `verify --repair`.")
 
 
-def _saved_goals(definitions: Sequence[Definition]) -> list[Goal]:
-    """Return what is counted for the goals among what an owner has saved."""
-    if not any(one.kind == "goal" for one in definitions):
-        return []
-    from tally.api.params import goals_of  # here: 90 ms, which most files do not need
-
-    return [saved.goal for saved in goals_of(definitions)]
-
-
-def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal], repair: bool) -> Wrong:
+def _verify_one(connection: Connection, settings: Settings, website: Website, repair: bool) -> Wrong:
     """Verify a website and print the result."""
+    from tally.cli.archives import archive_of, done, iterated
+
+    archive = archive_of(settings, connection)
     wrong: list[Verdict] = []
     skipped: Counter[str] = Counter()
     right = 0
     domain = readable_host(website.domain)
     progress = Progress(f"{domain}:", 0)
-    for verdict in verdicts(connection, website.number, goals):
+    for verdict in iterated(archive.verify(website.number)):
         progress.show(right)
         if verdict.fault:
             wrong.append(verdict)
@@ -282,7 +271,7 @@ def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal],
     if lost:
         say(f"  {counted(len(lost), 'day')}: restore a backup made before the damage; nothing else has these events")
     if repair and len(wrong) > len(lost):
-        invalidate(connection, website.number, wrong)
+        done(archive.repair(website.number, wrong))
         say("  marked to be rebuilt by the running server")
     return Wrong(len(wrong), len(lost))
 

@@ -6,7 +6,6 @@ waits for it. Without a server the command does the steps itself.
 
 import argparse
 import os
-import sqlite3
 import sys
 import time
 from collections.abc import Iterator
@@ -15,15 +14,15 @@ from contextlib import contextmanager
 from multidict import MultiDict
 
 from tally.accounts.audit import Entry, by_command, record
-from tally.accounts.websites import day_offset_ms, find_website
+from tally.accounts.websites import find_website
 from tally.api import params
 from tally.cli.console import Failure, Progress, add_setting, add_website_argument, database, now_ms, say, set_function
 from tally.errors import ApiError
-from tally.reports.deletion_preview import DeletionPreview, preview
+from tally.reports.deletion_preview import DeletionPreview, preview_now
 from tally.rounding import counted
 from tally.settings import Settings
 from tally.storage import deletion_records
-from tally.storage.database import BadDatabase, snapshot, transaction
+from tally.storage.database import BadDatabase, Connection, snapshot, transaction
 from tally.storage.deletion_records import DONE, RUNNING
 from tally.storage.file_lock import lock_file
 from tally.storage.wal import keep_log_short
@@ -62,14 +61,8 @@ def _delete_events(given: argparse.Namespace, settings: Settings) -> None:
             span = params.range_of(params.Sent(query, {}, now_ms(), time_zone=zone))
         except ApiError as bad:
             raise Failure(bad.message, 2) from None
-        offset_ms = day_offset_ms(connection, website)
         with snapshot(connection):
-            (end,) = connection.execute(
-                "/* deletions.ids_end */ select value from meta where name = 'next_id'"
-            ).fetchone()
-            found = preview(
-                connection, website, (span.from_ms + offset_ms, span.to_ms + offset_ms), filters, int(end) - 1
-            )
+            found = preview_now(connection, website, (span.from_ms, span.to_ms), filters)
         _show(found)
         if not found.events and not (found.imported_sums_days and found.plan.deletes_sums):
             say("nothing to delete")
@@ -119,9 +112,7 @@ def _own_lock(settings: Settings) -> Iterator[bool]:
         os.close(lock)
 
 
-def _run(
-    connection: sqlite3.Connection, website: int, number: int, settings: Settings, events: int, *, is_alone: bool
-) -> None:
+def _run(connection: Connection, website: int, number: int, settings: Settings, events: int, *, is_alone: bool) -> None:
     """Do all steps, or wait for a server that does them."""
     progress = Progress("events", events)
     while True:

@@ -24,6 +24,7 @@ from tally.maintenance.doctor_checks import (
     disk,
     fault,
     fine,
+    lists,
     log_size,
     permissions,
     program,
@@ -56,6 +57,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     of_cluster = ("clickhouse", "cluster_mode", "cluster_name")
     for name in (
         "geoip_db",
+        "lists_dir",
         "min_free_disk",
         *of_backups,
         *of_cluster,
@@ -91,6 +93,7 @@ def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:
         agent_engine,
         zone_data,
         country_data,
+        lists,
         server,
         certificate,
         single_sign_on,

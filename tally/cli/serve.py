@@ -3,8 +3,8 @@
 Start: lock the database (a second server on the same file fails at once; tally/maintenance/startup.py), open
 everything, listen, print one line per address. Stop, on SIGTERM, SIGINT or SIGHUP: accept no new connections, finish
 and commit the requests in progress, exit with status 0 within 10 seconds. A second signal kills the process. With TLS,
-SIGHUP reads the certificate again. With --acme the server gets its certificate itself while it listens
-(tally/http/certificate_renewal.py).
+SIGHUP reads the certificate again, and with --lists-dir the lists. With --acme the server gets its certificate itself
+while it listens (tally/http/certificate_renewal.py).
 
 Messages, such as the setup link, go to standard error; the lines `listening on` go to standard output.
 """
@@ -18,6 +18,8 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
+from logging import getLogger
 from typing import Any
 
 from tally.api.auth import AUTH
@@ -25,6 +27,7 @@ from tally.base_path import public_url
 from tally.cli.console import Failure
 from tally.cli.service_manager import Supervisor
 from tally.clock import Clock
+from tally.events.lists import BadListError
 from tally.events.request_context import CountryDataError
 from tally.http import logging
 from tally.http.connections import CONNECTIONS, Connection, Connections
@@ -36,14 +39,16 @@ from tally.settings import UNIX, BadSetting, Settings
 from tally.web.application import build_app, load_rest
 from tally.web.components import DAMAGE_CHECK
 from tally.web.runner import RUNNER_OPTIONS, Application, Runner
-from tally.web.status import TLS
+from tally.web.status import LISTS, TLS
 
 # A hundredth of the default: while a query runs on one thread, an event passes through two others. With 0.05, 0.2, 1
 # and 5 ms single events reached 0.54, 0.52, 0.50 and 0.49 of a bare handler's rate (30 rounds of each in turn);
 # concurrent queries and batches were not slower with the first.
 SWITCH_S = 0.00005
 
-# Each of them stops the server in an orderly way: SIGHUP is sent when the terminal is closed. (With TLS it does not.)
+_LOG = getLogger("tally.lists")
+# Each of them stops the server in an orderly way: SIGHUP is sent when the terminal is closed. (With TLS or --lists-dir
+# it does not.)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -94,7 +99,10 @@ async def _serve(app: Application, settings: Settings, start: startup.Start) -> 
             tls = renewal.tls
         app[TLS] = tls
         await runner.setup()
-        ending = _signals(renewal.reload if renewal else tls.renew if tls else None)
+        again: list[Callable[[], object]] = [renewal.reload] if renewal else [tls.renew] if tls else []
+        if settings.lists_dir:
+            again.append(partial(_reread, app))
+        ending = _signals(again)
         supervisor.ready(_listen(runner, settings, tls, renewal.port.connect if renewal else None))
         start.is_listening = True
         renewing = asyncio.create_task(renewal.run()) if renewal else None
@@ -128,7 +136,18 @@ def _leave_no_core() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def _signals(renew: Callable[[], object] | None) -> asyncio.Event:
+def _reread(app: Application) -> None:
+    """Read the lists of crawlers and referrer spam again. Where one is bad they stay as they are."""
+    try:
+        app[LISTS].reread()
+    except BadListError as bad:
+        _LOG.error("lists not read again: %s", bad)
+    else:
+        _LOG.info("lists read again: %s", ", ".join(f"{one.path.name} of {one.made}" for one in app[LISTS].files))
+
+
+def _signals(again: Sequence[Callable[[], object]]) -> asyncio.Event:
+    """Return what is set by a signal that ends the server. SIGHUP calls `again` where there is any."""
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -137,8 +156,8 @@ def _signals(renew: Callable[[], object] | None) -> asyncio.Event:
         loop.remove_signal_handler(number)
 
     for number in _SIGNALS:
-        if number == signal.SIGHUP and renew is not None:
-            loop.add_signal_handler(number, renew)
+        if number == signal.SIGHUP and again:
+            loop.add_signal_handler(number, lambda: [call() for call in again])
         # Under `nohup` the signal stays ignored.
         elif number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, end, number)

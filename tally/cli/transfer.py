@@ -7,11 +7,14 @@ then reports of these days read raw events.
 
 import argparse
 import re
+import signal
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from sqlite3 import Connection
 
 from tally.accounts.audit import Entry, by_command, record
 from tally.accounts.websites import find_website
@@ -31,12 +34,12 @@ from tally.events.geoip import CountryDataError
 from tally.rounding import counted
 from tally.settings import Settings, path_of
 from tally.storage import import_records
-from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.database import open_database, transaction
 from tally.storage.disk_space import disk_space
 from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS, iso
 from tally.transfer import undo
-from tally.transfer.exporter import count_events, export_events, json_lines
+from tally.transfer.exporter import count_events, json_lines, write_export
 from tally.transfer.files import STANDARD, BadFile, open_source, open_target
 from tally.transfer.formats import IMPORTERS
 from tally.transfer.importer import Bounds, Preview, Summary, import_events, preview_events
@@ -93,6 +96,13 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         type=argument(_import_number),
         help="delete the events that an import of the list has stored",
     )
+    parser.add_argument(
+        "--follow",
+        dest="is_followed",
+        action="store_true",
+        help="keep reading an access log as it is written and rotated, until SIGTERM or Ctrl-C; started again, it"
+        " continues where it stopped",
+    )
     add_setting(parser, "geoip_db")
     add_setting(parser, "min_free_disk")
 
@@ -108,6 +118,8 @@ def _file_name(text: str) -> str:
 
 
 def _export(given: argparse.Namespace, settings: Settings) -> None:
+    from tally.cli.archives import archive_of, iterated
+
     say(f"database: {settings.db.resolve()}")
     # Distinguishes a path without a database from a damaged one.
     with closing(open_database(settings.db, create=False)) as connection:
@@ -115,9 +127,10 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
         entry = Entry("events_exported", website.id, website.domain, {"format": given.format})
         with transaction(connection):
             record(connection, by_command(website.account), entry, now_ms())
-    reader = connect_reader(settings.db)
+        exported = iterated(archive_of(settings, connection).rows(website.number))
+        events = count_events(connection, website.number) if sys.stderr.isatty() else 0
     try:
-        progress = Progress("events", count_events(reader, website.number) if sys.stderr.isatty() else 0)
+        progress = Progress("events", events)
         format = parquet if given.format == "parquet" else json_lines
         if given.format == "parquet" and given.file.endswith(".gz"):
             raise Failure("A Parquet file is compressed by itself: choose a name without .gz")
@@ -127,12 +140,10 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
             _require_space(given.file, settings)
 
         with open_target(given.file) as out:
-            events = export_events(reader, website.number, out, show, format)
+            events = write_export(out, format, exported, show)
         progress.end()
     except BadFile as bad:
         raise Failure(str(bad)) from None
-    finally:
-        reader.close()
     say(f"exported {counted(events, 'event')}; heatmap points are not exported")
 
 
@@ -158,6 +169,8 @@ def _import(given: argparse.Namespace, settings: Settings) -> None:
         _list(given, settings)
     elif given.undo is not None:
         _undo(given, settings)
+    elif given.is_followed:
+        _follow(given, settings)
     else:
         _import_file(given, settings)
 
@@ -181,6 +194,8 @@ def _date(day: int) -> str:
 
 
 def _undo(given: argparse.Namespace, settings: Settings) -> None:
+    from tally.cli.archives import archive_of, done
+
     with database(settings, write=False) as connection:
         site = find_website(connection, given.website)
         website = site.number
@@ -191,16 +206,57 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
                 record(connection, by_command(site.account), entry, now_ms())
         except undo.CannotUndo as failure:
             raise Failure(str(failure)) from None
-        has_more = True
+        archive, has_more = archive_of(settings, connection), True
         while has_more:
             begun = time.perf_counter()
-            with transaction(connection):
-                has_more = undo.step(connection, website, given.undo)
+            has_more = done(archive.undo(website, given.undo))
             keep_log_short(connection, settings.min_free_disk * 1_000_000, say)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
     more = _and_sums(found.sums) + _and_crawls(found.crawls)
     say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{more}")
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[Connection]:
+    with closing(open_database(settings.db, create=False)) as connection:
+        # The running server does the checkpoints.
+        connection.execute("pragma wal_autocheckpoint = 0")
+        yield connection
+
+
+def _follow(given: argparse.Namespace, settings: Settings) -> None:
+    from tally.transfer.follow import FORMAT, Follower  # here: other imports do not need it
+
+    if given.format != FORMAT or given.file == STANDARD or given.strict or given.is_preview:
+        given.parser.error(f"--follow needs the name of a file and --from {FORMAT}, without --strict and --dry-run")
+    # As Ctrl-C: the transaction that is open is rolled back.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        # Distinguishes a wrong name from a log that is being rotated.
+        with open_source(given.file):
+            pass
+        with database(settings, write=False) as connection:
+            site = find_website(connection, given.website)
+            detail = {"format": given.format, "file": Path(given.file).name}
+            with transaction(connection):
+                entry = Entry("import_started", site.id, site.domain, detail)
+                record(connection, by_command(site.account), entry, now_ms())
+        follower = Follower(
+            Path(given.file),
+            site.number,
+            partial(_connected, settings),
+            geoip_db=settings.geoip_db,
+            bounds=Bounds(settings.min_free_disk * 1_000_000),
+            now_ms=now_ms,
+            report=say,
+        )
+        say(f"following {given.file}")
+        follower.run()
+    except (BadFile, CountryDataError) as bad:
+        raise Failure(str(bad)) from None
+    except KeyboardInterrupt:
+        say("stopped: the same command continues")
 
 
 def _import_file(given: argparse.Namespace, settings: Settings) -> None:

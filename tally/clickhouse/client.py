@@ -14,7 +14,9 @@ from typing import Any
 import aiohttp
 import orjson
 
-from tally.errors import STORAGE_UNAVAILABLE, ApiError, log
+from tally.engine.values import SERVER, Claim
+from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
+from tally.storage.fair_queue import FairQueue, QueueFull
 
 # How often a running query looks whether its client has disconnected.
 _LOOK_S = 0.2
@@ -36,8 +38,10 @@ _WRITE_SETTINGS = {
     "async_insert": "0",
     "insert_deduplicate": "1",
 }
-TOO_SLOW, TOO_MUCH_MEMORY = 159, 241
-"""Codes of ClickHouse: the time, or the memory, of a query is used up."""
+# Codes of ClickHouse: the time, or the memory, of a query is used up.
+_KINDS = {159: QUERY_TIMEOUT, 241: OVERLOADED}
+# Queries that run at once, and that may wait for each account or share link.
+_AT_ONCE, _MAX_WAITING = 8, 50
 
 
 class Refused(Exception):
@@ -57,6 +61,7 @@ class Client:
 
     def __init__(self, url: str, database: str, query_s: float = 30.0) -> None:
         self._url, self._database, self._query_s = url.rstrip("/") + "/", database, query_s
+        self._queue = FairQueue(range(_AT_ONCE), _MAX_WAITING)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -79,9 +84,37 @@ class Client:
             await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, lines)
 
     async def rows(
-        self, statement: str, parameters: Mapping[str, str], is_gone: Callable[[], bool] = lambda: False
+        self,
+        statement: str,
+        parameters: Mapping[str, str],
+        is_gone: Callable[[], bool] = lambda: False,
+        claim: Claim = SERVER,
     ) -> list[list[Any]]:
         """Return the rows of a query. Raises ApiError 503 where there is no answer in time, and once `is_gone`."""
+        slot = await self._slot(claim)
+        try:
+            return await self._rows(statement, parameters, is_gone)
+        finally:
+            self._queue.release(slot)
+
+    async def _slot(self, claim: Claim) -> int:
+        """Wait for the claim's turn among the queries that may run at once."""
+        try:
+            waiting = self._queue.request(claim)
+        except QueueFull:
+            raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
+        try:
+            async with asyncio.timeout(self._query_s):
+                return await waiting
+        except BaseException as failure:
+            self._queue.withdraw(claim, waiting)
+            if isinstance(failure, TimeoutError):
+                raise ApiError(OVERLOADED, retry_after_s=10) from None
+            raise
+
+    async def _rows(
+        self, statement: str, parameters: Mapping[str, str], is_gone: Callable[[], bool]
+    ) -> list[list[Any]]:
         form = aiohttp.FormData(default_to_multipart=True)
         form.add_field("query", statement)
         for name, value in parameters.items():
@@ -95,7 +128,8 @@ class Client:
             return [orjson.loads(line) for line in (await running).splitlines()]
         except (Refused, NoAnswer) as failure:
             log.error("a report has no answer: %s", failure)
-            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=10) from None
+            code = failure.code if isinstance(failure, Refused) else 0
+            raise ApiError(_KINDS.get(code, STORAGE_UNAVAILABLE), retry_after_s=10) from None
         finally:
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError, Refused, NoAnswer):

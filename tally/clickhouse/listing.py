@@ -1,6 +1,7 @@
 """SQL of the list of events, of the visitors of the last minutes, and of how many events there are.
 
-Measurements are in the list as well; they have no visit.
+Measurements are in the list as well. They have no visit, and neither a name nor event_data: a filter on one of these
+compares the empty text.
 """
 
 from collections.abc import Sequence

@@ -83,6 +83,9 @@ class Confirmed(Protocol):
     def offset_ms(self, website: int) -> int:
         """Return what the time of a website has more than UTC."""
 
+    def is_complete(self, website: int) -> bool:
+        """Return whether ClickHouse has all that reports of a website count: no imported sums, no expired days."""
+
     async def refresh(self) -> None:
         """Have versions count the events that another process has written."""
 
@@ -104,7 +107,7 @@ class _Read:
     def __init__(
         self, client: Client, last_id: int, settled: Sequence[SettledDay], time: WebsiteTime, requester: Requester
     ) -> None:
-        self._client, self._settled, self._is_gone = client, settled, requester.is_gone
+        self._client, self._settled, self._requester = client, settled, requester
         self.last_id, self.time = last_id, time
 
     def events(self, scope: Scope) -> Events:
@@ -114,7 +117,8 @@ class _Read:
     async def rows(self, statement: Callable[[Parameters], str]) -> Rows:
         """Return the rows of a statement, which a function makes."""
         parameters = Parameters()
-        return await self._client.rows(statement(parameters), parameters.values, self._is_gone)
+        asked = statement(parameters), parameters.values
+        return await self._client.rows(*asked, self._requester.is_gone, self._requester.claim)
 
 
 class ClickHouseReports:
@@ -124,6 +128,8 @@ class ClickHouseReports:
         self._client, self._confirmed = client, confirmed
 
     async def _begin(self, website: int, requester: Requester) -> _Read:
+        if not self._confirmed.is_complete(website):
+            raise NotWritten("imported sums and days whose events have expired")
         time = WebsiteTime(self._confirmed.offset_ms(website))
         last_id = await self._confirmed.last_id()
         settled = await settled_days(self._client, website, last_id)
@@ -268,7 +274,7 @@ class ClickHouseReports:
     async def traffic(self, websites: Sequence[int], requester: Requester) -> dict[int, Traffic]:
         """Return the number of events of each website."""
         await self._confirmed.last_id()
-        rows = await self._client.rows(listing.number_of_events(websites), {}, requester.is_gone)
+        rows = await self._client.rows(listing.number_of_events(websites), {}, requester.is_gone, requester.claim)
         counted = dict(map(tuple, rows))
         return {website: Traffic(counted.get(website, 0), True) for website in websites}
 
@@ -280,7 +286,8 @@ class ClickHouseReports:
         return read.time.utc(first_ms) if events else None
 
     async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
-        """Return the days of imported sums in a scope: there are none yet."""
+        """Return the days of imported sums in a scope: a website that has any is refused."""
+        await self._begin(scope.website, requester)
         return None
 
     async def events(

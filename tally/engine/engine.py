@@ -41,8 +41,8 @@ class Engine(Protocol):
         """What stores events."""
 
     @property
-    def archive(self) -> Archive | None:
-        """What deletes its data; None where all of it is in the server's database, which is cleaned up as a whole."""
+    def archive(self) -> Archive:
+        """What moves, checks and deletes whole data."""
 
     async def open(self) -> None:
         """Start. Raises BadDatabase where what is stored cannot be used."""

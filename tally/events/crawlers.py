@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterable
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tally.resources import asset
@@ -163,6 +164,21 @@ def listed_name(user_agent: str) -> str:
     return max(names)[1] if names else ""
 
 
+_paths: list[Path] = []
+
+
+def read_from(path: Path | None) -> None:
+    """Use another file of the list from now on (tally/events/lists.py); None is the bundled one."""
+    if path is None and not _paths:
+        return
+    _paths[:] = [] if path is None else [path]
+    _filed.cache_clear()
+
+
+def _path() -> Path:
+    return _paths[0] if _paths else asset(DATA)
+
+
 class Crawler(NamedTuple):
     """What the list has of a crawler; operator "" where it is not known."""
 
@@ -185,7 +201,7 @@ def described(names: Iterable[str]) -> dict[str, Crawler]:
             if name is not None:
                 described[name] = Crawler(entry["operator"], entry["purpose"])
 
-    json.loads(asset(DATA).read_bytes(), object_hook=read)
+    json.loads(_path().read_bytes(), object_hook=read)
     return described
 
 
@@ -209,7 +225,7 @@ def _stands(pattern: str, text: str) -> bool:
 def _filed() -> dict[str, tuple[tuple[str, str], ...]]:
     """Return patterns and names by the pattern's longest run of letters. The names kept by hand come first."""
     listed = {name.lower(): name for name in NAMES}
-    json.loads(asset(DATA).read_bytes(), object_hook=partial(_add, listed))
+    json.loads(_path().read_bytes(), object_hook=partial(_add, listed))
     filed: dict[str, tuple[tuple[str, str], ...]] = {}
     for pattern, name in listed.items():
         run = max(_LETTERS.findall(pattern), key=len, default="")

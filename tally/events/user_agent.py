@@ -293,6 +293,10 @@ class Agents:
             self._resolver = _installed_resolver()
         return self._resolver
 
+    def forget(self) -> None:
+        """Discard what was computed of the list of crawlers."""
+        self._cached.cache_clear()
+
     def of(self, user_agent: str, client_hints: tuple[str, str, str] = ("", "", "")) -> Agent:
         """Return the Agent of a User-Agent and of client hints (tally/events/client_hints.py). Never raises."""
         return self._cached(user_agent[:MAX_CHARACTERS], client_hints)

@@ -20,6 +20,7 @@ from tally.maintenance.scheduler import Scheduler
 from tally.storage.connections import Thread
 from tally.storage.disk_space import DiskSpace
 from tally.storage.labels import Labels
+from tally.storage.value_limits import ValueLimits
 
 PAUSE_S = 2.0
 FAILED_PAUSE_S = 10.0
@@ -42,6 +43,7 @@ class BackgroundWork:
         writer: Thread,
         reader: Thread,
         labels: Labels,
+        values: ValueLimits,
         sessions: Sessions,
         clock: Clock,
         *,
@@ -55,7 +57,7 @@ class BackgroundWork:
         space: Callable[[], DiskSpace],
     ) -> None:
         self._writer, self._reader, self._labels, self._clock = writer, reader, labels, clock
-        self._sessions, self._events_deleted = sessions, events_deleted
+        self._values, self._sessions, self._events_deleted = values, sessions, events_deleted
         self._keep_days, self._is_busy, self._changed, self._goals_of = keep_days, is_busy, changed, goals_of
         self._deleted, self._failed, self._space = deleted, failed, space
         self._task: asyncio.Task[None] | None = None
@@ -74,7 +76,7 @@ class BackgroundWork:
                 space=self._space,
             )
             self.deletion_worker = DeletionWorker(
-                self.builder.write, self._reader, self._labels, self._clock, self._deleted
+                self.builder.write, self._reader, self._labels, self._clock, self._deleted, values=self._values
             )
             self.removal = EventRemoval(
                 self.builder.write, self._clock, self._sessions, self._events_deleted, self._deleted

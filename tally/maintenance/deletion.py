@@ -14,16 +14,17 @@ Numbers of websites and labels are not assigned again, so a cached number never 
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tally.accounts.websites import secure_delete
 from tally.columns import statements
 from tally.columns.statements import EXPERIMENTS, TRAFFIC, WEB_VITALS
-from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
+from tally.events.dimensions import EVENT_FIELDS, FIELDS, PROPERTY, VISIT_FIELDS
 from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
+from tally.storage.value_limits import ValueLimits
 
 # A step takes 2 to 4 ms of a processor, and a collect request waits for the writer meanwhile. These are amounts, not a
 # time: a step deletes as much on a machine that is busy otherwise.
@@ -86,7 +87,6 @@ _LABELS = (
     ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block and heatmap_text
     ("goal_day", ("value",)),
     ("crawler_day", ("crawler", "pathname")),
-    ("field_value", ("value",)),
 )
 """Where numbers of labels are; a table that rows are moved from stands before those they move to."""
 _IN_COLUMNS = tuple(
@@ -102,6 +102,13 @@ _IN_COLUMNS = tuple(
 _KEPT_VALUES = (
     "/* deletion.kept_values */ select content, field, first_value from rollup_block where website = ? and level = 0"
 )
+
+
+_VALUES = "/* deletion.values */ select field, value from field_value where website = ?1 and ?2 in (0, 1)"
+"""The values that a website has used: read after its rows, of which each has a value that is there."""
+
+Value = tuple[int, int, int]
+"""A row of table field_value: website, field, value."""
 
 
 class DeletedWebsite(NamedTuple):
@@ -147,31 +154,56 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
 class LabelScan:
     """Finds the labels that any row of any website has, in steps, each a statement with its own snapshot.
 
+    `changed`: websites of which events were deleted. Of these, values that no row has any more are `unused_values`, and
+    count as no use of their labels.
+
     Between two steps rows may move: from events to columns, and from there to kept values, from points to packed ones.
     No label is missed: `_uses` reads the table from which rows move before the one to which they move, and labels of
     rows that arrive later are recorded (`watch_labels`). Once `is_over` returns true, a step raises
     sqlite3.OperationalError.
     """
 
-    def __init__(self, connection: sqlite3.Connection, is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, is_over: Callable[[], bool], changed: Collection[int] = ()
+    ) -> None:
         self._is_over = is_over
+        self.unused_values: list[Value] = []
         self._last = int(connection.execute("/* deletion.last_label */ select max(id) from label").fetchone()[0])
         # A byte for each label rather than a set of integers: a million of them take 1 MB.
         self._used = bytearray(self._last + 1)
         # Those of schema.sql.
         self._used[0] = self._used[1] = 1
-        self._uses = _uses(connection)
+        self._of_website = bytearray(len(self._used))
+        self._uses = _uses(connection, changed)
 
     def step(self, connection: sqlite3.Connection) -> bool:
         """Read one column of one website; return whether there was one left. Takes about 0.2 µs a row or label."""
         statement, parameters = next(self._uses, ("", ()))
         if statement:
             with interrupted_when(connection, self._is_over):
+                if statement == _VALUES:
+                    self._read_values(connection, parameters)
+                    return True
                 for row in connection.execute(statement, parameters):
                     for label in row if isinstance(row[0], int) else self._labels_of(*row):
                         if label <= self._last:
-                            self._used[label] = 1
+                            self._used[label] = self._of_website[label] = 1
         return bool(statement)
+
+    def _read_values(self, connection: sqlite3.Connection, parameters: tuple[int, ...]) -> None:
+        """Read the values that a website has used: those that none of its rows has are unused, if events were deleted.
+
+        Names of properties are in the JSON of events.
+        """
+        website, is_changed = parameters
+        for field, value in connection.execute(_VALUES, parameters):
+            if value > self._last:
+                continue
+            if not is_changed or field == PROPERTY or self._of_website[value]:
+                self._used[value] = 1
+            else:
+                self.unused_values.append((website, field, value))
+        self._of_website = bytearray(len(self._used))
 
     def _labels_of(self, content: bytes, field: int | None = None, first_value: int = 0) -> Sequence[int]:
         """Return the labels in an array of values, or without a field in a column; all labels where it is damaged."""
@@ -193,15 +225,15 @@ class LabelScan:
         return [label for (label,) in labels if not self._used[label]]
 
 
-def _uses(connection: sqlite3.Connection) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _uses(connection: sqlite3.Connection, changed: Collection[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     websites = connection.execute(
         "/* deletion.websites */ select number from website union select website from deleted_website"
         " where is_complete = 0"
     ).fetchall()
-    return _uses_of([website for (website,) in websites])
+    return _uses_of([website for (website,) in websites], changed)
 
 
-def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _uses_of(websites: Iterable[int], changed: Collection[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     for website in websites:
         for table, columns in _LABELS:
             for column in columns:
@@ -212,6 +244,7 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
         # Those of days whose events have expired; what blocks of days have is there or in columns.
         yield _KEPT_VALUES, (website,)
         yield "/* deletion.histograms */ select label from web_vitals_histogram where website = ?", (website,)
+        yield _VALUES, (website, int(website in changed))
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:
@@ -219,6 +252,27 @@ def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:
     are put back (tally/columns/deleted_rows.py)."""
     labels.watch()
     return _data_version(connection)
+
+
+def delete_values(
+    connection: sqlite3.Connection, labels: Labels, limits: ValueLimits | None, version: int, values: list[Value]
+) -> bool:
+    """Pop some of the values that no row of their website has and delete them, except those used since `watch_labels`.
+
+    Return False, without deleting, where another process has written since, or rows were put back.
+    """
+    if _data_version(connection) != version:
+        return False
+    some = [values.pop() for _ in range(min(len(values), _ROWS))]
+    with secure_delete(connection):
+        connection.executemany(
+            "/* deletion.delete_values */ delete from field_value where website = ? and field = ? and value = ?",
+            [row for row in some if row[2] not in labels.watched],
+        )
+    if limits is not None:
+        # A value that is used again is new again.
+        limits.clear()
+    return True
 
 
 def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, candidates: list[int]) -> bool:

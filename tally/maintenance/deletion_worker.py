@@ -1,4 +1,5 @@
-"""Background work that takes deleted websites out of the database file (tally/maintenance/deletion.py).
+"""Background work that takes deleted websites, and texts of deleted events, out of the database file
+(tally/maintenance/deletion.py).
 
 It is a source of turns (tally/maintenance/scheduler.py): one for the rows of each deleted website, and one for the
 texts that no other website uses. Its transactions go through the builder, which waits while many events arrive and
@@ -19,8 +20,10 @@ from typing import Any
 from tally.clock import Clock
 from tally.maintenance import deletion
 from tally.maintenance.scheduler import Scheduler, Turn
+from tally.storage import deletion_records
 from tally.storage.connections import Thread
 from tally.storage.labels import Labels
+from tally.storage.value_limits import ValueLimits
 
 # 20,000 events at most wait for the writer, about a second's worth.
 LATE_MS = 60_000
@@ -35,6 +38,7 @@ class DeletionWorker:
     """A source of turns. `deleted` is called when a deletion is complete: what was deleted is then still in the log.
 
     `forget`: called for each deleted website before the database's own rows, until it returns that nothing is left.
+    `values`: those that the writer knows in memory.
     """
 
     def __init__(
@@ -45,8 +49,10 @@ class DeletionWorker:
         clock: Clock,
         deleted: Callable[[], None],
         forget: Callable[[int], Awaitable[bool]] | None = None,
+        values: ValueLimits | None = None,
     ) -> None:
         self._write, self._reader, self._labels, self._clock, self._deleted = write, reader, labels, clock, deleted
+        self._values = values
         self._forget = forget
         self._again_ms = 0
         # Deleted websites without any row, as found in this round.
@@ -60,11 +66,13 @@ class DeletionWorker:
         await Scheduler([self]).work()
 
     async def turns(self) -> list[Turn]:
-        """Return a turn for each deleted website, and one for the texts."""
+        """Return a turn for each deleted website, and one for the texts of these and of deleted events."""
         now_ms, todo = self._clock.wall_ms(), await self._write(deletion.pending)
+        changed = await self._write(deletion_records.with_texts, now_ms - LATE_MS)
         self._empty.clear()
         turns = [Turn("deletion of rows", deleted.website, partial(self._erase, deleted.website)) for deleted in todo]
-        return [*turns, Turn("deletion of texts", 0, partial(self._sweep_step, todo, now_ms))] if todo else []
+        texts = Turn("deletion of texts", 0, partial(self._sweep_step, todo, changed, now_ms))
+        return [*turns, texts] if todo or changed else []
 
     async def close(self) -> None:
         """Give up what is under way; it is begun anew by another one."""
@@ -79,15 +87,15 @@ class DeletionWorker:
             self._empty.add(website)
         return is_left
 
-    async def _sweep_step(self, todo: Sequence[deletion.DeletedWebsite], now_ms: int) -> bool:
+    async def _sweep_step(self, todo: Sequence[deletion.DeletedWebsite], changed: Sequence[int], now_ms: int) -> bool:
         """Take a step of the sweep under way, or begin one where it is due."""
         async with self._stepping:
             if self._sweeping is None:
                 over = [deleted.website for deleted in todo if abs(now_ms - deleted.deleted_ms) >= LATE_MS]
                 over = [website for website in over if website in self._empty]
-                if not over or now_ms < self._again_ms <= now_ms + AGAIN_MS:
+                if not (over or changed) or now_ms < self._again_ms <= now_ms + AGAIN_MS:
                     return False
-                self._sweeping = self._sweep(over, now_ms)
+                self._sweeping = self._sweep(over, changed, now_ms)
             try:
                 await anext(self._sweeping)
             except BaseException as end:
@@ -96,13 +104,20 @@ class DeletionWorker:
                     raise
             return self._sweeping is not None
 
-    async def _sweep(self, over: Sequence[int], now_ms: int) -> AsyncGenerator[None, None]:
-        """Delete the texts that are used no more, in steps; then mark the websites as finished."""
+    async def _sweep(self, over: Sequence[int], changed: Sequence[int], now_ms: int) -> AsyncGenerator[None, None]:
+        """Delete the texts that are used no more, in steps; then mark the websites as finished. `changed`: those of
+        which events were deleted."""
         version = await self._write(deletion.watch_labels, self._labels)
         try:
-            reading = await self._reader.run(lambda run: deletion.LabelScan(run, lambda: self._is_stopped))
+            reading = await self._reader.run(lambda run: deletion.LabelScan(run, lambda: self._is_stopped, changed))
             while await self._reader.run(reading.step):
                 yield
+            unused = reading.unused_values
+            while unused:
+                yield
+                if not await self._write(deletion.delete_values, self._labels, self._values, version, unused):
+                    self._again_ms = now_ms + AGAIN_MS
+                    return
             candidates = await self._reader.run(reading.unused)
             while candidates:
                 yield
@@ -118,4 +133,5 @@ class DeletionWorker:
         while await self._write(deletion.free_pages):
             yield
         await self._write(deletion.finish, over)
+        await self._write(deletion_records.texts_deleted, changed, now_ms - LATE_MS)
         self._deleted()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.events.geoip import CountryDataError, Places
+from tally.events.lists import OLD_DAYS, BadListError, files
 from tally.maintenance.backup import backups
 from tally.resources import tally_version
 from tally.settings import Settings
@@ -215,6 +216,22 @@ def country_data(case: Case) -> Iterator[Finding]:
         yield note("countries", words, update)
     else:
         yield fine("countries", words)
+
+
+def lists(case: Case) -> Iterator[Finding]:
+    """Check that the lists of crawlers and referrer spam are readable and recent."""
+    try:
+        found = files(case.settings.lists_dir)
+    except BadListError as bad:
+        yield fault("lists", str(bad), "the server does not start with it")
+        return
+    today = datetime.fromtimestamp(case.now_ms / SECOND_MS, UTC).date()
+    for one in found:
+        words = f"{one.path.name} of {one.made}, {one.age_days(today):,} days old"
+        if one.age_days(today) > OLD_DAYS:
+            yield note("lists", words, "install a newer Tally, or put a newer file into the directory of --lists-dir")
+        else:
+            yield fine("lists", words)
 
 
 # --- the server and its file

@@ -6,7 +6,7 @@ transactions go through the builder, which waits while many events arrive and re
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from tally.clock import Clock
@@ -21,6 +21,8 @@ class EventRemoval:
 
     `changed` is called with the website whose events were deleted, `deleted` at the end of an import or a deletion:
     what was deleted is then still in the log.
+
+    `undo`: called for each import before the database's own steps, until it returns that nothing is left.
     """
 
     def __init__(
@@ -30,9 +32,10 @@ class EventRemoval:
         sessions: Sessions | None,
         changed: Callable[[int], None],
         deleted: Callable[[], None],
+        undo: Callable[[int, int], Awaitable[bool]] | None = None,
     ) -> None:
         self._write, self._clock, self._sessions = write, clock, sessions
-        self._changed, self._deleted = changed, deleted
+        self._changed, self._deleted, self._undo_first = changed, deleted, undo
 
     async def turns(self) -> list[Turn]:
         """Return a turn for each import that is being undone, and for each deletion that runs."""
@@ -45,7 +48,8 @@ class EventRemoval:
     async def _undo(self, website: int, number: int) -> bool:
         from tally.transfer import undo  # here: a server that starts does not need it
 
-        return self._after(website, await self._write(undo.step, website, number))
+        is_left = self._undo_first is not None and await self._undo_first(website, number)
+        return self._after(website, is_left or await self._write(undo.step, website, number))
 
     async def _delete(self, website: int, number: int) -> bool:
         from tally.transfer import event_deletion  # here: a server that starts does not need it

@@ -1,9 +1,9 @@
-"""What the server has an engine delete that keeps its data elsewhere: deleted websites and expired events.
+"""What the server has an engine delete that keeps its data elsewhere: deleted websites, undone imports, expired events.
 
-Both are known from the server's own database: `deleted_website`, and for how many days a website keeps its events. For
-a deleted website the engine's archive is called until nothing is left, then what the database itself has of it is
-deleted (tally/maintenance/deletion_worker.py). Expired days are deleted once a day. A call that fails is repeated, also
-after a restart.
+All are known from the server's own database: `deleted_website`, the state of imports, and for how many days a website
+keeps its events. For a deleted website or an import the engine's archive is called until nothing is left, then what the
+database itself has of it is deleted. Expired days are deleted once a day. A call that fails is repeated, also after a
+restart.
 
 The SQLite engine needs none of this: its events are in the database (tally/maintenance/background_work.py).
 """
@@ -16,6 +16,7 @@ from typing import Any
 from tally.clock import Clock
 from tally.engine.archive import Archive
 from tally.maintenance.deletion_worker import DeletionWorker
+from tally.maintenance.event_removal import EventRemoval
 from tally.maintenance.retention import MIN_KEEP_DAYS, first_kept, keep_days_of
 from tally.maintenance.scheduler import Scheduler, Turn
 from tally.storage.labels import Labels
@@ -35,7 +36,8 @@ class Housekeeping:
         deletion = DeletionWorker(
             self._write, database.writer, Labels(), clock, database.want_empty_log, archive.forget
         )
-        self._scheduler = Scheduler((deletion, self), database.health.failed)
+        removal = EventRemoval(self._write, clock, None, lambda website: None, database.want_empty_log, archive.undo)
+        self._scheduler = Scheduler((removal, deletion, self), database.health.failed)
         # By website: the first day that is kept, where all before it is deleted.
         self._kept_from: dict[int, int] = {}
 

@@ -5,29 +5,21 @@ server: it builds what is marked within seconds, or at its next start.
 """
 
 import sqlite3
-from collections.abc import Sequence
 
 from tally.columns import column_days
-from tally.maintenance.verify import COLUMNS, EXPERIMENTS, HEATMAPS, LOST, Verdict
+from tally.engine.archive import Verdict
+from tally.maintenance.verify import COLUMNS, EXPERIMENTS, HEATMAPS, LOST
 from tally.rollups import experiments, heatmaps, rollup_state
-from tally.storage.database import transaction
-
-# Faults that a day's state does not rebuild.
-_OWN = (EXPERIMENTS, HEATMAPS, COLUMNS, *LOST)
 
 
-def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Verdict]) -> None:
-    """Mark the days and blocks of verdicts that have a fault to be rebuilt."""
-    # A stale day invalidates the blocks above it.
-    days = {verdict.first_day for verdict in wrong if verdict.fault not in _OWN}
-    for day in sorted(days):
-        with transaction(connection):
-            rollup_state.mark_stale(connection, website, [day])
-    for verdict in wrong:
-        with transaction(connection):
-            if verdict.fault == COLUMNS:
-                column_days.invalidate(connection, website, verdict.block)
-            elif verdict.fault == EXPERIMENTS:
-                experiments.repair(connection, website, verdict.block)
-            elif verdict.fault == HEATMAPS:
-                heatmaps.repair(connection, website, verdict.level, verdict.block)
+def invalidate(connection: sqlite3.Connection, website: int, wrong: Verdict) -> None:
+    """Mark a day or block that has a fault to be rebuilt, in a transaction of the caller."""
+    if wrong.fault == COLUMNS:
+        column_days.invalidate(connection, website, wrong.block)
+    elif wrong.fault == EXPERIMENTS:
+        experiments.repair(connection, website, wrong.block)
+    elif wrong.fault == HEATMAPS:
+        heatmaps.repair(connection, website, wrong.level, wrong.block)
+    elif wrong.fault not in LOST:
+        # A stale day invalidates the block above it.
+        rollup_state.mark_stale(connection, website, [wrong.first_day])

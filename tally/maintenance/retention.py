@@ -73,13 +73,10 @@ def keep_days_of(connection: sqlite3.Connection, website: int, default: int) -> 
     return default if row is None or row[0] is None else int(row[0])
 
 
-def next_day(
-    connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int
-) -> tuple[int, int] | None:
-    """Return the oldest final day whose events have expired, and its version; None where there is none, or an older day
-    is not final."""
-    end = _end(connection, website, default, deletion_time_ms)
-    row = end and _oldest(connection, website, end)
+def next_day(connection: sqlite3.Connection, website: int, end: int) -> tuple[int, int] | None:
+    """Return the oldest final day before `end` that has its events, and its version; None where there is none, or an
+    older day is not final."""
+    row = _oldest(connection, website, end)
     return (row[0], row[2]) if row and row[1] == FINAL else None
 
 
@@ -92,11 +89,8 @@ def keep(connection: sqlite3.Connection, website: int, day: int, version: int) -
     )
 
 
-def expire(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> bool:
-    """Delete a limited number of expired events by `Clock.deletion_time_ms`; return whether there may be more."""
-    end = _end(connection, website, default, deletion_time_ms)
-    if end is None:
-        return False
+def expire(connection: sqlite3.Connection, website: int, end: int) -> bool:
+    """Delete a limited number of the events of days before `end`; return whether there may be more."""
     row = _oldest(connection, website, end)
     cluster_tables.expire(connection, website, end)
     if _delete(connection, website, row[0] if row else end):
@@ -115,8 +109,8 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
     return False
 
 
-def _end(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> int | None:
-    """Return the first day whose events are kept; None where they are kept without limit."""
+def end_day(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> int | None:
+    """Return the first day whose events are kept by `Clock.deletion_time_ms`; None where all are kept."""
     keep_days = keep_days_of(connection, website, default)
     return first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms) if keep_days else None
 

@@ -290,10 +290,16 @@ class RollupBuilder:
         await self._write(rollup_state.finish, website, number, 0, day)
 
     async def retention(self, website: int, now: Now) -> bool:
-        """Delete some of the expired events or, where there are none, count the values of the next day that expires."""
-        is_deleted, found = await self._write(_expire, website, self._keep_days, now.deletion_time_ms)
-        if found is not None:
-            day, version = found
+        """Delete some of the events that have expired."""
+        end = await self._write(retention.end_day, website, self._keep_days, now.deletion_time_ms)
+        return end is not None and await self.expire(website, end)
+
+    async def expire(self, website: int, end: int) -> bool:
+        """Delete some of the events of final days before `end` or, where there are none, count the values of the next
+        day that expires."""
+        is_deleted, following = await self._write(_expire, website, end)
+        if following is not None:
+            day, version = following
             await self._write_values(website, 0, day)
             await self._write(retention.keep, website, day, version)
         elif not is_deleted:
@@ -405,13 +411,11 @@ def _begin_block(connection: sqlite3.Connection, website: int, now_ms: int) -> i
     return block
 
 
-def _expire(
-    connection: sqlite3.Connection, website: int, default: int, now_ms: int
-) -> tuple[bool, tuple[int, int] | None]:
+def _expire(connection: sqlite3.Connection, website: int, end: int) -> tuple[bool, tuple[int, int] | None]:
     """Delete some of the expired events; return whether there were any, otherwise the next day that expires."""
-    if retention.expire(connection, website, default, now_ms):
+    if retention.expire(connection, website, end):
         return True, None
-    return False, retention.next_day(connection, website, default, now_ms)
+    return False, retention.next_day(connection, website, end)
 
 
 def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> tuple[int, int]:

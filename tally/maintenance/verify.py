@@ -7,9 +7,9 @@ count it from; both are reported. Each day is compared in one snapshot, so event
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from tally.columns import column_days, deleted_rows, measurement_days, statements
+from tally.engine.archive import Verdict
 from tally.engine.values import Goal
 from tally.events.dimensions import field_number
 from tally.reports import goals, value_sums
@@ -50,20 +50,6 @@ LOST_MEASUREMENTS = "columns of web vitals or experiments without rows"
 LOST_HISTOGRAMS = "histograms of web vitals whose events have expired"
 LOST = (LOST_TRAFFIC, LOST_MEASUREMENTS, LOST_HISTOGRAMS)
 """What is wrong with a day or block: values of `Verdict.fault`. Of what is LOST, only a backup has the content."""
-
-
-class Verdict(NamedTuple):
-    """The result for a day or block of days: what is wrong, or why it was skipped; both '' where it is correct."""
-
-    level: int
-    block: int
-    fault: str = ""
-    skipped: str = ""
-
-    @property
-    def first_day(self) -> int:
-        """Return the block's first day."""
-        return self.block << self.level
 
 
 def verdicts(connection: sqlite3.Connection, website: int, saved: Sequence[Goal] = ()) -> Iterator[Verdict]:

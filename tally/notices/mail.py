@@ -59,8 +59,10 @@ def mail_server(settings: Settings) -> MailServer | None:
         raise BadSetting("--smtp-url needs --mail-from: set it")
     url = urlsplit(settings.smtp_url)
     user, password = unquote(url.username or ""), _password(settings.smtp_password_file)
-    if bool(user) != bool(password):
-        raise BadSetting("--smtp-url with a user needs --smtp-password-file, and no other needs it")
+    if user and not password:
+        raise BadSetting("--smtp-url with a user needs --smtp-password-file: set it")
+    if password and not user:
+        raise BadSetting("--smtp-password-file needs a user in --smtp-url, such as smtp://USER@HOST:587")
     is_implicit = url.scheme == "smtps"
     port = url.port or (465 if is_implicit else 587)
     name, address = parseaddr(settings.mail_from)

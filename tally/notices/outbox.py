@@ -54,7 +54,8 @@ class New(NamedTuple):
 
     `content` returns what it says in a language: it is stored for each channel in the language of the channel.
 
-    `only`, `but`: ids of a channel to which alone, or not, it goes.
+    `only`, `but`: ids of a channel to which alone, or not, it goes. `website`: the number of the one that it is about,
+    with which it is deleted.
     """
 
     account: int
@@ -65,6 +66,7 @@ class New(NamedTuple):
     is_urgent: bool = False
     only: str = ""
     but: str = ""
+    website: int | None = None
 
     @property
     def priority(self) -> Literal["normal", "urgent"]:
@@ -137,20 +139,21 @@ def _notice(row: Sequence[Any]) -> Notice:
 def add(connection: sqlite3.Connection, new: New, now_ms: int, sent: Sequence[str] = ()) -> int:
     """Store a notice for the channels of its account; return for how many. One that is stored stays as it is.
 
-    In a feed it is shown at once. An address that is not confirmed gets the confirmation alone. `sent`: ids of channels
-    that have it already.
+    None where its website has been deleted meanwhile. In a feed it is shown at once. An address that is not confirmed
+    gets the confirmation alone. `sent`: ids of channels that have it already.
     """
     payloads = {language: json.dumps(new.content(language)._asdict()) for language in LANGUAGES}
     stored = connection.execute(
         "/* outbox.add */ insert into notice"
-        " (key, account, channel, kind, priority, created_ms, due_ms, expires_ms, payload, state, sent_ms)"
+        " (key, account, channel, kind, priority, created_ms, due_ms, expires_ms, payload, state, sent_ms, website)"
         " select ?1 || id, account, id, ?2, ?3, ?4, ?4, ?5, ?6 ->> language, iif(kind = 'feed', 'sent', 'waiting'),"
-        " iif(kind = 'feed', ?4, null) from channel where account = ?7 and ?8 in ('', id) and id <> ?9"
+        " iif(kind = 'feed', ?4, null), ?11 from channel where account = ?7 and ?8 in ('', id) and id <> ?9"
         " and (confirmed_ms is not null or ?2 = ?10) and (person is null or ?8 = id)"
+        " and (?11 is null or exists (select 1 from website where number = ?11))"
         " on conflict (key) do nothing",
         (
             *(new.key(""), new.kind, new.priority, now_ms, new.expires_ms, json.dumps(payloads)),
-            *(new.account, new.only, new.but, CONFIRMATION),
+            *(new.account, new.only, new.but, CONFIRMATION, new.website),
         ),
     ).rowcount
     connection.executemany(

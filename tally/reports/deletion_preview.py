@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tally.accounts.websites import day_offset_ms
 from tally.columns import deleted_rows
 from tally.columns.statements import TABLES, TRAFFIC
 from tally.engine.values import Place, Scope
@@ -142,6 +143,15 @@ def preview(
         *(plan, counts.events, counts.changed, counts.gone, len(set().union(*days)), sums),
         *(counts.samples(), not_covered),
     )
+
+
+def preview_now(
+    connection: sqlite3.Connection, website: int, span: tuple[int, int], filters: tuple[Filter, ...]
+) -> DeletionPreview:
+    """The same of the events that are stored now, in [from_ms, to_ms) of UTC."""
+    offset_ms = day_offset_ms(connection, website)
+    row = connection.execute("/* deletion_preview.ids_end */ select value from meta where name = 'next_id'").fetchone()
+    return preview(connection, website, (span[0] + offset_ms, span[1] + offset_ms), filters, int(row[0]) - 1)
 
 
 def _days(connection: sqlite3.Connection, website: int, source: int, table: str, span: tuple[int, int]) -> list[int]:

@@ -23,19 +23,13 @@ from typing import NamedTuple
 
 import orjson
 
+from tally.engine.archive import FIELD_NUMBERS, FIGURES
 from tally.engine.values import ImportedDays
-from tally.events.dimensions import ALL_TRAFFIC, ENTRY_PAGE, EVENT_NAME, EXIT_PAGE, FIELDS, PAGES
+from tally.events.dimensions import ALL_TRAFFIC
 from tally.rollups import rollup_state
 from tally.rollups.rollup_state import IMPORTED, KEPT, STALE
 from tally.timestamps import DAY_MS, HOUR_MS
 
-FIGURES = ("visitors", "visits", "pageviews", "events", "bounces", "duration_ms")
-"""The figures of a sum. Bit n of imported_field.figures: whether the source has the n-th."""
-FIELD_NUMBERS = {
-    **{name: number for number, name in enumerate(FIELDS)},
-    **dict(zip((*PAGES, "event_name", "total"), (ENTRY_PAGE, EXIT_PAGE, EVENT_NAME, ALL_TRAFFIC), strict=True)),
-}
-"""The fields of sums by name; `total` are the figures of all traffic of the day."""
 OF_DAY_MS = 10 * HOUR_MS
 """The time of a day at which its sums count."""
 

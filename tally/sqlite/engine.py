@@ -18,6 +18,7 @@ from tally.ingest.node import Node
 from tally.maintenance.background_work import BackgroundWork
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.maintenance.server_audit import record_failed_backup
+from tally.sqlite.archive import SqliteArchive
 from tally.sqlite.changes import Changes
 from tally.sqlite.group_commit import GroupCommit
 from tally.sqlite.realtime import Realtime
@@ -41,8 +42,6 @@ BUILDER_CACHE_KIB = 1_000
 class SqliteEngine:
     """An engine on the database of a node. `goals_of` returns the saved goals of a website by its number."""
 
-    # Deleted websites and expired events are deleted by its background work, with all else in the file.
-    archive = None
     work: BackgroundWork
 
     def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
@@ -55,6 +54,7 @@ class SqliteEngine:
         self.changes = Changes(database, node.registry, self.event_writer)
         self.live = Realtime()
         self.reports = SqliteReports(database, self.changes, self.live)
+        self.archive = SqliteArchive(database.path, lambda: self.work.builder, goals_of)
         self.ingest = GroupCommit(database.writer, self.event_writer, node.clock, database.health, self._publish)
         # Called with the events that each commit has stored, each with the source that it was sent with.
         self.on_committed: list[OnCommitted] = []
@@ -80,6 +80,7 @@ class SqliteEngine:
             database.writer,
             reader,
             self.event_writer.decider.labels,
+            self.event_writer.decider.value_limits,
             self.event_writer.decider.sessions,
             node.clock,
             keep_days=node.settings.keep_days,

@@ -6,7 +6,7 @@ All functions run within a transaction, or on a snapshot, of the caller.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -111,6 +111,24 @@ def is_running(connection: sqlite3.Connection, website: int) -> bool:
     """Return whether events of a website are being deleted."""
     row = connection.execute(f"/* deletion_records.is_running */ select {IS_RUNNING.format(website='?')}", (website,))
     return bool(row.fetchone()[0])
+
+
+def with_texts(connection: sqlite3.Connection, before_ms: int) -> list[int]:
+    """Return the websites of deletions that ended before a time, and whose texts may be unused now."""
+    rows = connection.execute(
+        "/* deletion_records.with_texts */ select distinct website from deletion where has_texts and ended_ms <= ?"
+        " order by website",
+        (before_ms,),
+    )
+    return [website for (website,) in rows]
+
+
+def texts_deleted(connection: sqlite3.Connection, websites: Iterable[int], before_ms: int) -> None:
+    """Record that the unused texts of websites are deleted: of deletions that ended before a time."""
+    connection.executemany(
+        "/* deletion_records.texts_deleted */ update deletion set has_texts = 0 where website = ? and ended_ms <= ?",
+        [(website, before_ms) for website in websites],
+    )
 
 
 def begin(connection: sqlite3.Connection, website: int, plan: Plan, events: int, now_ms: int) -> int:

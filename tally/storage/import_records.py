@@ -11,16 +11,18 @@ All functions run within a transaction, or on a snapshot, of the caller.
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
 
-from tally.storage import cluster_tables
 
 RUNNING, INTERRUPTED, COMPLETE, UNDOING, UNDONE = "running", "interrupted", "complete", "undoing", "undone"
+FOLLOWING = "following"
 # A transaction takes 50 ms, reading a chunk of lines a second.
 _SILENT_AFTER_MS = 30_000
+# A log may have no line for hours.
+_ENDED_AFTER_MS = 24 * 3_600_000
 
 
 class Counts(NamedTuple):
@@ -58,12 +60,15 @@ class ImportRecord(NamedTuple):
     size: int
 
     def state_at(self, now_ms: int) -> str:
-        """Return the state: `interrupted` where a running import has not written for long, as after a kill."""
-        is_silent = abs(now_ms - self.changed_ms) > _SILENT_AFTER_MS
-        return INTERRUPTED if self.state == RUNNING and is_silent else self.state
+        """Return the state: `interrupted` where a running import, or one that follows a log, has not written for long,
+        as after a kill."""
+        silent_after_ms = {RUNNING: _SILENT_AFTER_MS, FOLLOWING: _ENDED_AFTER_MS}.get(self.state)
+        is_silent = silent_after_ms is not None and abs(now_ms - self.changed_ms) > silent_after_ms
+        return INTERRUPTED if is_silent else self.state
 
 
 _COLUMNS = ", ".join(ImportRecord._fields)
+_WIDER = "first_day = coalesce(min(first_day, ?), first_day, ?), last_day = coalesce(max(last_day, ?), last_day, ?)"
 
 
 def records(connection: sqlite3.Connection, website: int) -> list[ImportRecord]:
@@ -94,7 +99,7 @@ def unfinished(connection: sqlite3.Connection, website: int, format: str, digest
     """Return the number and the progress of the import of a file that is not complete."""
     row = connection.execute(
         "/* import_records.unfinished */ select number, progress from import"
-        " where website = ? and format = ? and digest = ? and state in ('running', 'interrupted')"
+        " where website = ? and format = ? and digest = ? and state in ('running', 'interrupted', 'following')"
         " and progress is not null",
         (website, format, digest),
     ).fetchone()
@@ -121,20 +126,32 @@ def save(
     days: tuple[int, int] | None,
     place: tuple[int, int],
     progress: str | None,
+    state: str = RUNNING,
 ) -> None:
     """Store how far a running import is. `days`: first and last of what is new; `place`: bytes read, and of how
     many."""
     first_day, last_day = days or (None, None)
-    cluster_tables.end(connection, website, "import")
     connection.execute(
-        "/* import_records.save */ update import set state = 'running', changed_ms = ?, events = ?, duplicates = ?,"
-        " rejected = ?, sums = ?, crawls = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"
-        " last_day = coalesce(max(last_day, ?), last_day, ?), position = ?, size = ?, progress = ?"
+        "/* import_records.save */ update import set state = ?, changed_ms = ?, events = ?, duplicates = ?,"
+        f" rejected = ?, sums = ?, crawls = ?, skipped = ?, {_WIDER}, position = ?, size = ?, progress = ?"
         " where website = ? and number = ?",
         (
-            *(time.time_ns() // 1_000_000, *counts[:5], orjson.dumps(dict(counts.skipped)).decode()),
+            *(state, time.time_ns() // 1_000_000, *counts[:5], orjson.dumps(dict(counts.skipped)).decode()),
             *(first_day, first_day, last_day, last_day, *place, progress, website, number),
         ),
+    )
+
+
+def count(
+    connection: sqlite3.Connection, website: int, number: int, added: Sequence[int], days: tuple[int, int] | None
+) -> None:
+    """Add stored events, sums and requests of crawlers to an import. `days`: the first and last of them."""
+    first_day, last_day = days or (None, None)
+    connection.execute(
+        "/* import_records.count */ update import set events = events + ?, sums = sums + ?, crawls = crawls + ?,"
+        f" {_WIDER}"
+        " where website = ? and number = ?",
+        (*added, first_day, first_day, last_day, last_day, website, number),
     )
 
 
@@ -143,9 +160,19 @@ def end(connection: sqlite3.Connection, website: int, number: int, state: str) -
     connection.execute(
         "/* import_records.end */ update import set state = ?1, progress = iif(?1 = 'complete', null, progress),"
         " position = iif(?1 = 'complete', size, position) where website = ?2 and number = ?3"
-        " and state in ('running', 'interrupted')",
+        " and state in ('running', 'interrupted', 'following')",
         (state, website, number),
     )
+
+
+def last_ids(connection: sqlite3.Connection, website: int, number: int) -> range:
+    """Return the last piece of ids of a website, where it is of an import."""
+    row = connection.execute(
+        "/* import_records.last_ids */ select first_id, end_id, import from import_range where website = ?"
+        " order by first_id desc limit 1",
+        (website,),
+    ).fetchone()
+    return range(row[0], row[1]) if row and row[2] == number else range(0)
 
 
 def add_ids(connection: sqlite3.Connection, website: int, number: int, before: range, ids: range) -> range:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from tally.events.client import client_address
@@ -94,7 +95,7 @@ class AccessLog:
     def __init__(self, source: Source, site: Site) -> None:
         """Raises CountryDataError."""
         self._source, self._domain = source, site.domain
-        self._agents, self._places = Agents(), Places(site.geoip_db)
+        self._agents, self._places = Agents(), _places(site.geoip_db)
         self._agent = lru_cache(_CACHED_AGENTS)(self._read_agent)
         self._client = lru_cache(_CACHED_CLIENTS)(self._read_client)
         self._hostname = values.cached(self._read_hostname)
@@ -111,11 +112,11 @@ class AccessLog:
         for value, size, number in found:
             is_ended = not isinstance(value, bytes) or size > len(value)
             yield (value if is_ended else Unended(value)), size, number
-        if not start:
+        if not start and not self._source.is_growing:
             self._check_requests()
 
     def _has_agent(self, line: bytes | Rejection) -> bool:
-        request = self._request(line) if isinstance(line, bytes) else None
+        request = self.request(line) if isinstance(line, bytes) else None
         return isinstance(request, Request) and bool(request.agent)
 
     def _check_requests(self) -> None:
@@ -132,7 +133,7 @@ class AccessLog:
             )
 
     @staticmethod
-    def _request(line: bytes) -> Request | Skip | Rejection | None:
+    def request(line: bytes) -> Request | Skip | Rejection | None:
         """Return the request of a line; None where it is none. A file that was truncated while a server wrote to it
         has NULs before its first line."""
         line = line.lstrip(b"\0") if line[:1] == b"\0" else line
@@ -145,7 +146,7 @@ class AccessLog:
 
     def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
         """Return the pageview of a line, or why it is none."""
-        request = self._request(value)
+        request = self.request(value)
         if isinstance(request, Request):
             self._requests += 1
             self._nameless += request.agent == ""
@@ -283,6 +284,25 @@ class AccessLog:
 
 
 _language = values.cached(first_language)
+
+
+def line_ms(line: bytes) -> int | None:
+    """Return the time of the request of a line; None where it has none."""
+    request = AccessLog.request(line)
+    try:
+        return _time_ms(request.time) if isinstance(request, Request) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _places(path: Path | None) -> Places:
+    return _opened(path, path.stat().st_mtime_ns if path is not None and path.exists() else 0)
+
+
+@lru_cache(1)
+def _opened(path: Path | None, changed_ns: int) -> Places:
+    """Return an open database of places; a log that is followed is read in many pieces."""
+    return Places(path)
 
 
 def _place_of(uri: str, host: str) -> tuple[str, str, str] | None:

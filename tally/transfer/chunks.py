@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tally.engine.archive import AnyLine, CrawlLine, Line, SumLine
 from tally.events.validation import FieldWarning, Rejection
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
-from tally.transfer.line_format import AnyLine, CrawlLine, Line, LineReader, SumLine
+from tally.transfer.line_format import LineReader
 from tally.transfer.records import Site, Skip
 
 # So that writing does not wait for long.

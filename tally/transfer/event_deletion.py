@@ -149,7 +149,8 @@ def _traffic(step: Step, place: Place) -> tuple[Place | None, int]:
             [(website, page, ts) for ts, _, _, page in deleted],
         )
         _give_back(step, [ts for ts, _, owner, _ in deleted if owner is None])
-    if step.sessions is not None and not rollup_state.is_final(day, step.now_ms):
+    website_ms = step.now_ms + day_offset_ms(connection, website)
+    if step.sessions is not None and not rollup_state.is_final(day, website_ms):
         step.sessions.amend(day, amended)
     return following, len(deleted)
 

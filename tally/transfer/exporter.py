@@ -1,13 +1,13 @@
 """Export the events of a website: traffic, web vitals and experiments, one line (or row) each, oldest first. JSON lines
 begin with its imported sums and the requests of crawlers by day.
 
-The export reads one snapshot while the server continues, so the file is the state at one moment; SQLite cannot reset
-its write-ahead log until the export ends. Memory is bounded: rows are read a thousand at a time, and a few megabytes of
+An export is one snapshot while the server continues, so the file is the state at one moment; SQLite cannot reset its
+write-ahead log until it ends. Memory is bounded: rows are read a thousand at a time, and a few megabytes of
 the texts of labels are cached.
 
 Heatmap points are stored as counts, not events, and are not exported. tally/transfer/line_format.py describes a line.
 
-The columns here follow COLUMNS in tally/transfer/line_format.py; tally/api/read.py returns the same values.
+The columns here follow COLUMNS in tally/engine/archive.py; tally/api/read.py returns the same values.
 """
 
 import sqlite3
@@ -21,9 +21,9 @@ import orjson
 
 from tally.accounts.websites import day_offset_ms
 from tally.columns import deleted_rows
+from tally.engine.archive import COLUMNS, FIELD_NUMBERS, FIGURES, CrawlRow, Row, SumRow
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import LEAVE, MEASURES, TYPE_NAMES, VITALS
-from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.rollups.web_vitals import from_stored
 from tally.storage import crawler_days
 from tally.storage.crawler_days import SOURCES
@@ -32,7 +32,7 @@ from tally.storage.event_data import STORED
 from tally.storage.import_records import IMPORT_OF
 from tally.storage.sql.events import MEASURED_TYPE, of_visit
 from tally.timestamps import DAY_MS, local_iso
-from tally.transfer.line_format import COLUMNS, CRAWL_COLUMNS, CRAWL_TYPE, SUM_COLUMNS, SUM_TYPE
+from tally.transfer.line_format import CRAWL_COLUMNS, CRAWL_TYPE, SUM_COLUMNS, SUM_TYPE
 
 # A few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000
@@ -64,8 +64,8 @@ _END_MS = 1 << 62
 _TIMESTAMP, _EVENT_DATA = COLUMNS.index("timestamp"), COLUMNS.index("event_data")
 
 
-Write = Callable[[Sequence[list[Any]]], object]
-"""Writes rows: values of COLUMNS, with the time in milliseconds and event_data as JSON text."""
+Write = Callable[[Sequence[Row]], object]
+"""Writes events to a file."""
 
 
 class Part(NamedTuple):
@@ -89,32 +89,40 @@ def json_lines(out: BinaryIO) -> Iterator[Write]:
     yield lambda rows: out.write(b"".join(map(_line, rows)))
 
 
-def export_events(
-    connection: sqlite3.Connection,
-    website: int,
+def write_export(
     out: BinaryIO,
-    progress: Callable[[int], None] = lambda rows: None,
-    format: Format = json_lines,
+    format: Format,
+    exported: Iterable[Sequence[SumRow | CrawlRow | Row]],
+    progress: Callable[[int], None] = lambda events: None,
 ) -> int:
-    """Write each event of a website, and in JSON lines its imported sums and requests of crawlers before them; return
-    the number of events. `progress` is called with the number so far."""
+    """Write what an archive yields, but events in JSON lines only; return the number of events. `progress` is called
+    with the number so far."""
     written = 0
-    texts = _Texts(connection)
-    with format(out) as write, snapshot(connection):
-        if format is json_lines:
-            for sums in _sums(connection, website):
-                known = texts.of_labels({row[2] for row in sums})
-                with _damage_found():
-                    lines = [_sum_line(row, known[row[2]]) for row in sums]
-                out.write(b"".join(lines))
-            crawled = crawler_days.export(connection, website)
-            while batch := crawled.fetchmany(_ROWS_AT_ONCE):
-                out.write(b"".join(map(_crawl_line, batch)))
-        for rows in _exported(texts, _batches(connection, website), day_offset_ms(connection, website)):
-            write(rows)
-            written += len(rows)
-            progress(written)
+    with format(out) as write:
+        for rows in exported:
+            if format is json_lines:
+                out.write(b"".join(_day_line(row) for row in rows if not isinstance(row, list)))
+            events = [row for row in rows if isinstance(row, list)]
+            if events:
+                write(events)
+                written += len(events)
+                progress(written)
     return written
+
+
+def exported(
+    connection: sqlite3.Connection, website: int, days: range | None = None
+) -> Iterator[Sequence[SumRow | CrawlRow | Row]]:
+    """Yield the imported sums of a website, then its events in order of time and id: of some days, or all, which have
+    the requests of crawlers between them."""
+    begin_ms, end_ms = (0, _END_MS) if days is None else (days.start * DAY_MS, days.stop * DAY_MS)
+    texts = _Texts(connection)
+    with snapshot(connection):
+        yield from _sums(connection, website, texts, days)
+        if days is None:
+            yield from _crawls(connection, website)
+        batches = _batches(connection, website, begin_ms, end_ms)
+        yield from _exported(texts, batches, day_offset_ms(connection, website))
 
 
 def part_lines(connection: sqlite3.Connection, website: int, part: Part) -> Iterator[bytes]:
@@ -125,7 +133,7 @@ def part_lines(connection: sqlite3.Connection, website: int, part: Part) -> Iter
         yield b"".join(map(_line, rows))
 
 
-def _exported(texts: "_Texts", batches: Iterable[list[tuple[Any, ...]]], offset_ms: int) -> Iterator[list[list[Any]]]:
+def _exported(texts: "_Texts", batches: Iterable[list[tuple[Any, ...]]], offset_ms: int) -> Iterator[list[Row]]:
     """Yield rows of the database as rows of COLUMNS, with times that have offset_ms less."""
     for rows in batches:
         known = texts.of(rows)
@@ -185,7 +193,7 @@ def stored_lines(connection: sqlite3.Connection, website: int) -> Iterator[list[
     """Yield the events of a website, many at once, within a snapshot of the caller."""
     texts, end = _Texts(connection), _FIRST_TEXT + len(LABELLED)
     carries = {"event": f"ts = {of_visit('start_ms + own.acquired_after_ms')}"}
-    for rows in _batches(connection, website, carries):
+    for rows in _batches(connection, website, 0, _END_MS, carries):
         known = texts.of(rows)
         with _damage_found():
             found = [
@@ -199,10 +207,10 @@ def stored_lines(connection: sqlite3.Connection, website: int) -> Iterator[list[
 
 
 def _batches(
-    connection: sqlite3.Connection, website: int, more: Mapping[str, str] | None = None
+    connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int, more: Mapping[str, str] | None = None
 ) -> Iterator[list[tuple[Any, ...]]]:
     select = f"/* exporter.rows */ {_select('ts >= :begin and ts < :end', more)}"
-    for begin_ms, end_ms in _with_rows(connection, website, 0, _END_MS):
+    for begin_ms, end_ms in _with_rows(connection, website, from_ms, to_ms):
         yield from _fetched(connection.execute(select, {"website": website, "begin": begin_ms, "end": end_ms}))
 
 
@@ -256,16 +264,36 @@ def _fetched(rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
         yield batch
 
 
-def _sums(connection: sqlite3.Connection, website: int) -> Iterator[list[tuple[int, ...]]]:
-    """Yield (field, day, value, bits of the known figures, FIGURES) of the imported sums, some at a time."""
+def _sums(connection: sqlite3.Connection, website: int, texts: "_Texts", days: range | None) -> Iterator[list[SumRow]]:
+    first, end = (0, _END_MS) if days is None else (days.start, days.stop)
     rows = connection.execute(
         f"/* exporter.sums */ select field, day, value, imported_field.figures, {', '.join(FIGURES)}"
-        " from imported_field join imported_sum using (website, field, day) where website = ?"
-        " order by field, day, value",
-        (website,),
+        " from imported_field join imported_sum using (website, field, day)"
+        " where website = ? and +day >= ? and +day < ? order by field, day, value",
+        (website, first, end),
     )
     while batch := rows.fetchmany(_ROWS_AT_ONCE):
-        yield batch
+        known = texts.of_labels({row[2] for row in batch})
+        with _damage_found():
+            sums = [
+                SumRow(
+                    day,
+                    _FIELD_NAMES[field],
+                    known[value],
+                    tuple(figure if bits >> n & 1 else None for n, figure in enumerate(figures)),
+                )
+                for field, day, value, bits, *figures in batch
+            ]
+        yield sums
+
+
+def _crawls(connection: sqlite3.Connection, website: int) -> Iterator[list[CrawlRow]]:
+    rows = crawler_days.export(connection, website)
+    while batch := rows.fetchmany(_ROWS_AT_ONCE):
+        yield [
+            CrawlRow(day, crawler or None, pathname, SOURCES[source], requests)
+            for day, crawler, pathname, source, requests in batch
+        ]
 
 
 class _Texts:
@@ -296,7 +324,7 @@ class _Texts:
         return self._known
 
 
-def _values(row: Sequence[Any], texts: dict[int, str | None], offset_ms: int) -> list[Any]:
+def _values(row: Sequence[Any], texts: dict[int, str | None], offset_ms: int) -> Row:
     """Return the values of COLUMNS for a row of the database."""
     end = _FIRST_TEXT + len(LABELLED)
     *dimensions, name, experiment, variant, goal = [texts[number] for number in row[_FIRST_TEXT:end]]
@@ -320,20 +348,18 @@ def _values(row: Sequence[Any], texts: dict[int, str | None], offset_ms: int) ->
     ]
 
 
-def _sum_line(row: Sequence[int], text: str | None) -> bytes:
-    field, day, _, known, *figures = row
-    had = (figure if known >> n & 1 else None for n, figure in enumerate(figures))
-    values = (SUM_TYPE, local_iso(day * DAY_MS, 0)[:10], _FIELD_NAMES[field], text, *had)
-    return orjson.dumps(dict(zip(SUM_COLUMNS, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
+def _day_line(row: SumRow | CrawlRow) -> bytes:
+    """Return a row of a day without events as a line."""
+    day = local_iso(row.day * DAY_MS, 0)[:10]
+    columns, values = (
+        (SUM_COLUMNS, (SUM_TYPE, day, row.field, row.value, *row.figures))
+        if isinstance(row, SumRow)
+        else (CRAWL_COLUMNS, (CRAWL_TYPE, day, *row[1:]))
+    )
+    return orjson.dumps(dict(zip(columns, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _crawl_line(row: Sequence[Any]) -> bytes:
-    day, crawler, pathname, source, requests = row
-    values = (CRAWL_TYPE, local_iso(day * DAY_MS, 0)[:10], crawler or None, pathname, SOURCES[source], requests)
-    return orjson.dumps(dict(zip(CRAWL_COLUMNS, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _line(values: list[Any]) -> bytes:
+def _line(values: Row) -> bytes:
     """Return a row as a line. Takes about 5 µs, `_values` included."""
     values[_TIMESTAMP] = local_iso(values[_TIMESTAMP], 0)
     if values[_EVENT_DATA] is not None:

@@ -80,10 +80,11 @@ class BadFile(Exception):
 
 
 class Source:
-    """An open file of lines. `digest` identifies it; it is empty where the file cannot be read again."""
+    """An open file of lines. `digest` identifies it; it is empty where the file cannot be read again. is_growing: it is
+    a log that is being written, up to a byte."""
 
-    def __init__(self, file: BinaryIO, name: str, digest: str, size: int) -> None:
-        self.name, self.digest, self.size = name, digest, size
+    def __init__(self, file: BinaryIO, name: str, digest: str, size: int, *, is_growing: bool = False) -> None:
+        self.name, self.digest, self.size, self.is_growing = name, digest, size, is_growing
         self._file = file
 
     @property

@@ -16,7 +16,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import repeat
 from operator import itemgetter
@@ -25,6 +25,8 @@ from typing import Any
 import orjson
 
 from tally.columns import deleted_rows
+from tally.columns.statements import source_of
+from tally.engine.archive import AnyLine, CrawlLine, Line, SumLine, Taken
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EVENT_NAME, EXPERIMENT, FIELDS, GOAL, PROPERTY, VARIANT
 from tally.events.validation import (
     AB_ASSIGN,
@@ -41,14 +43,13 @@ from tally.events.validation import (
 )
 from tally.events.visits import packed_acquisition
 from tally.rollups import experiments, imported_sums, rollup_state, web_vitals
-from tally.storage import crawler_days, event_data, value_limits
+from tally.storage import cluster_tables, crawler_days, event_data, import_records, value_limits
 from tally.storage.bulk_insert import insert
 from tally.storage.database import snapshot
 from tally.storage.disk_space import TOO_LITTLE_SPACE, min_free_bytes
 from tally.storage.labels import LONGEST_CACHED, Labels
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile
-from tally.transfer.line_format import AnyLine, CrawlLine, Line, SumLine
 from tally.transfer.visit_merge import News, Visits
 
 BEYOND_RETENTION = Rejection(
@@ -125,6 +126,7 @@ class Part:
     def take(self, lines: Sequence[AnyLine]) -> None:
         """Store the new ones of the lines. Takes 10 to 13 µs a line."""
         events, sums, crawls = divided(lines)
+        cluster_tables.end(self._connection, self._website, "import")
         if sums:
             self._take_sums(sums)
         if events:
@@ -386,6 +388,41 @@ class Part:
         added = self._visits.add(self._connection, self._import, news)
         ordinals = {visitor: iter(of_visitor) for visitor, of_visitor in added.items()}
         return [next(ordinals[visitor]) for visitor in visitors]
+
+
+def days_of(lines: Iterable[AnyLine]) -> dict[int, set[int]]:
+    """Return the days of the events among some lines, by what is packed (tally/columns/statements.py)."""
+    days: dict[int, set[int]] = {}
+    for line in lines:
+        if isinstance(line, Line):
+            days.setdefault(source_of(line.type), set()).add(line.ts_ms // DAY_MS)
+    return days
+
+
+def visitors_of(lines: Iterable[AnyLine]) -> dict[int, set[int]]:
+    """Return the visitors, by day, whose visits the events among some lines may be part of."""
+    visitors: dict[int, set[int]] = {}
+    for line in lines:
+        if isinstance(line, Line) and line.type in TRAFFIC and line.is_named:
+            visitors.setdefault(line.ts_ms // DAY_MS, set()).add(line.visitor)
+    return visitors
+
+
+def take(connection: sqlite3.Connection, website: int, number: int, lines: Sequence[AnyLine]) -> Taken:
+    """Store lines of an import that has a row, within a transaction of the caller.
+
+    The import of a file (tally/transfer/importer.py) does the same with caches, and stores its progress.
+    """
+    for source, days in days_of(lines).items():
+        deleted_rows.reopen(connection, website, days, [source])
+    visits = Visits(website)
+    visits.load(connection, visitors_of(lines), number)
+    part = Part(connection, website, Labels(), visits, UsedValues(), number)
+    part.take(lines)
+    import_records.add_ids(connection, website, number, range(0), part.ids)
+    added = part.accepted, part.sums, part.crawls
+    import_records.count(connection, website, number, added, part.days)
+    return Taken(*added, part.duplicates, part.rejected)
 
 
 def divided(lines: Sequence[AnyLine]) -> tuple[list[Line], list[SumLine], list[CrawlLine]]:

@@ -37,8 +37,8 @@ import orjson
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import day_offset_ms, domain_and_origins, website_exists
 from tally.columns import deleted_rows
-from tally.columns.statements import source_of
-from tally.events.validation import TRAFFIC, Rejection
+from tally.engine.archive import AnyLine
+from tally.events.validation import Rejection
 from tally.storage import import_records
 from tally.storage.database import transaction
 from tally.storage.disk_space import TOO_LITTLE_SPACE
@@ -48,8 +48,7 @@ from tally.timestamps import DAY_MS
 from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes, without_cycles
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
-from tally.transfer.import_writer import Check, Part, UsedValues, divided
-from tally.transfer.line_format import AnyLine, Line
+from tally.transfer.import_writer import Check, Part, UsedValues, days_of, divided, visitors_of
 from tally.transfer.reader_process import ReaderProcess, chunks_of
 from tally.transfer.visit_merge import Visits
 
@@ -104,7 +103,9 @@ class Progress(NamedTuple):
 
     `lines` and `bytes` are before the current chunk, `done` counts its imported lines. `now_ms` is when the import
     began. `secret` keys the visitors of a format with addresses; it is deleted when the import is complete. `skipped`
-    counts what was skipped on purpose, by reason, and `warned` fields that were omitted or cut, by code.
+    counts what was skipped on purpose, by reason, and `warned` fields that were omitted or cut, by code. `day`, `head`
+    and `until` are of a log that is followed (tally/transfer/follow.py): the day of the import, what the file is
+    recognized by, and the end of the piece.
     """
 
     now_ms: int
@@ -120,6 +121,9 @@ class Progress(NamedTuple):
     warned: Mapping[str, int] = MappingProxyType({})
     records: int = 0
     crawls: int = 0
+    day: int = -1
+    head: str = ""
+    until: int = 0
 
 
 def import_events(
@@ -136,6 +140,7 @@ def import_events(
     uses_reader_process: bool = False,
     bounds: Bounds = _UNBOUNDED,
     sizes: Sizes = USUAL,
+    followed: Progress | None = None,
     report: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Summary:
@@ -145,10 +150,11 @@ def import_events(
     addresses; None is the bundled one. file: what the list of imports calls the file; its own name if empty.
     strict: nothing is imported if any line is invalid. keeps_visitors: the lines were exported from this website, and
     visitors keep their numbers. uses_reader_process: another process may read a large file. bounds: what ends the
-    import. Raises BadFile; lines that were imported before it stay.
+    import. followed: the progress with which the piece of a log that is followed is imported; without a secret a new
+    import begins there. Raises BadFile; lines that were imported before it stay.
     """
     place = connection, website, source, now_ms, format, geoip_db, uses_reader_process, bounds
-    run = _Import(*place, sizes, report, progress, file, keeps_visitors)
+    run = _Import(*place, sizes, report, progress, file, keeps_visitors, followed)
     if strict:
         checked = run.check()
         if checked.bad:
@@ -215,6 +221,7 @@ class _Import:
         progress: Callable[[int], None],
         file: str = "",
         keeps_visitors: bool = False,
+        followed: Progress | None = None,
     ) -> None:
         self._connection, self._website, self._source = connection, website, source
         self._progress, self._bad = progress, _BadLines(report)
@@ -222,7 +229,10 @@ class _Import:
         self._report, self._position = report, 0
         self._state = _ImportState(connection, website, source, format, file)
         secret = secrets.token_hex(32) if IMPORTERS[format].has_addresses else ""
-        self._at = self._state.progress or Progress(now_ms, secret=secret)
+        self._at = followed or self._state.progress or Progress(now_ms, secret=secret)
+        if followed and not followed.secret:
+            self._at = followed._replace(secret=secret)
+            self._state.begin_anew()
         domain, origins = domain_and_origins(connection, website)
         reading = Reading(
             format,
@@ -296,7 +306,7 @@ class _Import:
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
-        if self._state.progress:
+        if self._state.progress and not self._source.is_growing:
             self._report(f"continuing an interrupted import after {self._at.lines + self._at.done:,} lines")
         try:
             with without_cycles(), closing(self._chunks((self._at.lines, self._at.bytes))) as chunks:
@@ -311,9 +321,13 @@ class _Import:
             self._report(f"interrupted: {self._at.lines + self._at.done:,} lines are imported; {again}")
             raise
         finally:
-            self._end_reports(self._at.skipped, self._at.warned)
-        self._state.close()
-        if not self._at.records:
+            if self._source.is_growing:
+                self._bad.close()
+            else:
+                self._end_reports(self._at.skipped, self._at.warned)
+        if not self._source.is_growing:
+            self._state.close()
+        if not self._at.records and not self._source.is_growing:
             self._report(f"{self._source.name} is empty: nothing was imported")
         lines = max(self._at.lines, self._at.records)
         return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, lines, self._at.crawls)
@@ -330,7 +344,7 @@ class _Import:
             self._require_lines(chunk)
             for number, rejection in () if self._at.done else chunk.bad:
                 self._bad.add(number, rejection)
-            for source, days in _days_of(chunk.lines[self._at.done :]).items():
+            for source, days in days_of(chunk.lines[self._at.done :]).items():
                 for day in sorted(days):
                     self._require_space()
                     if deleted_rows.parts_without_rows(self._connection, self._website, day, day, [source]):
@@ -365,7 +379,7 @@ class _Import:
             if self._state.labels_were_swept():
                 self._labels = Labels()
             # Again: they may have been deleted since the chunk was read, and its visits were loaded without them.
-            sources = _days_of(lines).items()
+            sources = days_of(lines).items()
             reopened = [deleted_rows.reopen(self._connection, self._website, days, [one]) for one, days in sources]
             if any([*reopened, self._state.another_wrote()]):
                 self._load_visits(chunk.lines[before.done :])
@@ -385,6 +399,9 @@ class _Import:
                 before.warned if before.done else dict(chunk.warned + Counter(before.warned)),
                 before.records + (0 if before.done else chunk.records),
                 before.crawls + part.crawls,
+                before.day,
+                before.head,
+                before.until,
             )
             self._state.save(at, part, chunk.position)
         self._labels.keep()
@@ -409,20 +426,7 @@ class _Import:
         time.sleep(max(0.0, took_s / (2 if self._has_server else 10) - (time.perf_counter() - begun)))
 
     def _load_visits(self, lines: Iterable[AnyLine]) -> None:
-        wanted: dict[int, set[int]] = {}
-        for line in lines:
-            if isinstance(line, Line) and line.type in TRAFFIC and line.is_named:
-                wanted.setdefault(line.ts_ms // DAY_MS, set()).add(line.visitor)
-        self._visits.load(self._connection, wanted, self._state.number)
-
-
-def _days_of(lines: Iterable[AnyLine]) -> dict[int, set[int]]:
-    """Return the days of the events among some lines, by what is packed (tally/columns/statements.py)."""
-    found: dict[int, set[int]] = {}
-    for line in lines:
-        if isinstance(line, Line):
-            found.setdefault(source_of(line.type), set()).add(line.ts_ms // DAY_MS)
-    return found
+        self._visits.load(self._connection, visitors_of(lines), self._state.number)
 
 
 class _ImportState:
@@ -438,9 +442,13 @@ class _ImportState:
         self.number = stored[0] if stored else 0
         self._stored: str | None = stored[1] if stored else None
         self.progress = Progress(**orjson.loads(self._stored)) if self._stored else None
-        self._ids = range(0)
+        self._ids = import_records.last_ids(connection, website, self.number)
         self._swept: str | None = None
         self.offset_ms = day_offset_ms(connection, website)
+
+    def begin_anew(self) -> None:
+        """Let the next part begin another import of the same log."""
+        self.number, self._ids = 0, range(0)
 
     def another_wrote(self) -> bool:
         """Return whether another import has written to the website. Raises BadFile if it imports the same file."""
@@ -462,8 +470,11 @@ class _ImportState:
         return before != self._swept
 
     def begin(self, progress: Progress) -> None:
-        """Insert the row of a new import, in the transaction of its first part."""
+        """Insert the row of a new import, in the transaction of its first part. Of a log that is followed, the import
+        before it is complete then."""
         if not self.number:
+            if self._source.is_growing and (before := import_records.unfinished(self._connection, *self._place)):
+                import_records.end(self._connection, self._website, before[0], import_records.COMPLETE)
             self.number = import_records.begin(self._connection, *self._place, self._file, progress.now_ms)
 
     def save(self, progress: Progress, part: Part, position: int) -> None:
@@ -489,6 +500,7 @@ class _ImportState:
             part.days,
             (position, self._source.size),
             stored,
+            import_records.FOLLOWING if self._source.is_growing else import_records.RUNNING,
         )
         self._stored = stored
 

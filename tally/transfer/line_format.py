@@ -23,7 +23,7 @@ only describes an event is omitted or cut, with a warning.
 - A line of the type SUM_TYPE has no event, but the figures of a day by one value of a field, as another system exports
   them (tally/rollups/imported_sums.py): SUM_COLUMNS. Figures that the system does not have are absent.
 
-COLUMNS follows EVENT_COLUMNS in tally/api/events.py.
+The keys of a line of an event are COLUMNS of tally/engine/archive.py, in this order.
 """
 
 import re
@@ -33,10 +33,11 @@ from datetime import date
 from functools import lru_cache
 from hashlib import blake2b
 from operator import gt
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
+from tally.engine.archive import FIELD_NUMBERS, FIGURES, AnyLine, CrawlLine, Line, SumLine
 from tally.events.dimensions import CHANNEL, ENTRY_PAGE, EXIT_PAGE, FIELDS, channel_of
 from tally.events.fields import DIMENSIONS
 from tally.events.urls import MAX_PATH_CHARACTERS, BadUrl, external_referrer, imported_referrer, normal_path
@@ -54,18 +55,11 @@ from tally.events.validation import (
     Rejection,
     type_of,
 )
-from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.storage.crawler_days import KEPT_DAYS, MAX_PATH, SOURCES
 from tally.storage.value_limits import OTHER
 from tally.timestamps import DAY_MS, event_time_ms
 from tally.transfer.records import Skip
 from tally.transfer.times import iso_ms
-
-COLUMNS = (
-    *("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals"),
-    *("experiment", "variant", "goal", "value", "visitor"),
-)
-"""The keys of a line, in the order in which they are written."""
 
 SUM_TYPE = "imported_sum"
 SUM_COLUMNS = ("type", "day", "field", "value", *FIGURES)
@@ -107,57 +101,6 @@ BAD_JSON = Rejection("invalid_json", "The line is not JSON in UTF-8.")
 _ZEROS = Skip("rows whose figures are all 0")
 _OLD_CRAWLS = Skip(f"requests of crawlers more than {KEPT_DAYS} days ago")
 NO_HEATMAP = Rejection("invalid_type", "Heatmap points are stored as counts and cannot be imported.", "type")
-
-
-class Line(NamedTuple):
-    """A checked line. `is_named`: whether the file names its visitor (0 for vitals).
-
-    key: what a line with an id is known by, None without one. row: id and visitor of the row of which the line is an
-    export, if it is one of this database (visitor 0 for vitals), else None.
-    texts: the dimensions, then event_name of traffic; then experiment, variant, goal of A/B. rest: event_data of
-    traffic, the five metrics of vitals, value of A/B.
-    """
-
-    number: int
-    ts_ms: int
-    type: int
-    key: int | None
-    row: tuple[int, int] | None
-    visitor: int
-    is_named: bool
-    texts: tuple[str, ...]
-    rest: tuple[Any, ...]
-
-
-class SumLine(NamedTuple):
-    """A checked line of sums. known: bits of the figures that it has."""
-
-    number: int
-    day: int
-    field: int
-    texts: tuple[str]
-    known: int
-    figures: tuple[int, ...]
-
-    @property
-    def ts_ms(self) -> int:
-        """Return midnight UTC of the date."""
-        return self.day * DAY_MS
-
-
-class CrawlLine(NamedTuple):
-    """A checked line of requests of a crawler. key: as of Line; None where the line is of a day. texts: crawler and
-    path. source: a position in SOURCES."""
-
-    number: int
-    ts_ms: int
-    key: int | None
-    texts: tuple[str, str]
-    source: int
-    requests: int
-
-
-AnyLine = Line | SumLine | CrawlLine
 
 
 class _Wrong(ValueError):

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, BinaryIO
 
+from tally.engine.archive import COLUMNS
 from tally.events.event_types import MEASURES
 from tally.resources import install_command
 from tally.transfer.exporter import Write
 from tally.transfer.files import BadFile
-from tally.transfer.line_format import COLUMNS
 
 # A row group of that size is read quickly by others; 100,000 usual events take 20 MB.
 MAX_ROWS = 100_000

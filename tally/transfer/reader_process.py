@@ -22,11 +22,11 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from tally.engine.archive import AnyLine
 from tally.events.geoip import CountryDataError
 from tally.resources import READER_PROCESS, program
 from tally.transfer.chunks import Chunk, Chunks, Reading, without_cycles
 from tally.transfer.files import BadFile, Source, open_source
-from tally.transfer.line_format import AnyLine
 
 # Starting the process takes as long as reading some MB.
 _MIN_BYTES = 1_048_576

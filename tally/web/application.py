@@ -17,6 +17,7 @@ from tally.api.oidc import OIDC, oidc
 from tally.api.reports import REPORTS, Report
 from tally.clock import Clock
 from tally.events.client import is_proxy, parse_proxies
+from tally.events.lists import Lists
 from tally.events.validation import MAX_BODY_BYTES
 from tally.http.connection_reuse import refuse_uncertain
 from tally.http.connections import CONNECTIONS, Connections, track_requests
@@ -66,6 +67,7 @@ def build_app(
     app[COLLECT_PATH] = settings.collect_path
     app[BASE_PATH] = settings.base_path
     app[IS_PROXY] = lambda peer: is_proxy(peer, trusted)
+    app[status.LISTS] = Lists(settings.lists_dir)
     app[status.TLS] = None
     app[status.METRICS_TOKEN] = settings.metrics_token
     context = partial(components, settings=settings, clock=clock, engine=engine, reports=reports)

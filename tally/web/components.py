@@ -48,6 +48,7 @@ from tally.storage.health import begin_check
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS
 from tally.web.notices import open_notices
+from tally.web.status import LISTS
 
 AUDIT_PAUSE_S = 3_600.0
 DAMAGE_CHECK = web.AppKey[Callable[[], None]]("damage_check")
@@ -83,7 +84,8 @@ async def components(
     mail = mail_server(settings)
     # An error in a configured file is reported before a database is created.
     places: PlaceDatabase = _configured_places(settings.geoip_db) if settings.geoip_db else DeferredPlaces()
-    agents = Agents()
+    agents, lists = Agents(), app[LISTS]
+    lists.changed.append(agents.forget)
     copy = partial(copy_first, settings, partial(logging.print_notice, settings.log_format), clock.wall_ms())
     async with opened(settings, clock, engine, copy, app.get(DAMAGE_CHECK) or begin_check(settings.db)) as node:
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
@@ -109,7 +111,7 @@ async def components(
         app[PREVIEWS] = Previews(settings.backup_dir)
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
-        if node.engine.archive is not None:
+        if not node.engine.archive.cleans_itself:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
         async with _audit_tasks(node, settings):

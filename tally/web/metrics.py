@@ -10,6 +10,7 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from datetime import date
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -21,6 +22,7 @@ from tally.accounts.usage import USAGE_WARNINGS
 from tally.api.auth_header import AuthHeader
 from tally.api.context import ReadApi
 from tally.clock import Clock
+from tally.events.lists import Lists
 from tally.http.connections import Connections
 from tally.http.metric_families import buckets, by_code, counter, gauge
 from tally.http.middleware import ResponseCounts
@@ -62,12 +64,14 @@ class ServerMetrics(MetricsCollector):
         base_path: str = "",
         header: AuthHeader | None = None,
         notices: Mapping[str, int] | None = None,
+        lists: Lists | None = None,
     ) -> None:
         self._collector, self._api, self._tls, self._header = collector, api, tls, header
         self._connections = connections
         self._answered, self._refused = answered, refused
         self._base_path = base_path
         self._notices = notices or {}
+        self._lists = lists or Lists(None)
         self._collect_paths = {*COLLECT_PATHS, collect_path}
         self._process = ProcessCollector(registry=None)
 
@@ -103,6 +107,7 @@ class ServerMetrics(MetricsCollector):
         yield from node.engine.metrics()
         yield from _certificate(self._tls)
         yield _notices(self._notices)
+        yield _lists(self._lists)
         if self._header is not None:
             help = "Requests whose sign-in header was ignored, because it came from another address."
             yield counter("tally_auth_header_refused", help, self._header.refused)
@@ -210,6 +215,14 @@ def _notices(counts: Mapping[str, int]) -> Metric:
     family = CounterMetricFamily("tally_notices", help, labels=["state"])
     for state, number in counts.items():
         family.add_metric([state], number)
+    return family
+
+
+def _lists(lists: Lists) -> Metric:
+    help = "Date of the lists of crawlers and referrer spam, as seconds since 1970."
+    family = GaugeMetricFamily("tally_list_date_seconds", help, labels=["list"])
+    for one in lists.files:
+        family.add_metric([one.name], one.made.toordinal() * 86_400 - date(1970, 1, 1).toordinal() * 86_400)
     return family
 
 

@@ -4,23 +4,29 @@ The parts of the server detect problems for the log, /metrics and /healthz; here
 notices (tally/notices/server_problems.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from aiohttp import web
 
+from tally.api.alerts import JUDGE
 from tally.api.channels import NOTICES, TESTS, TESTS_PER_MINUTE
 from tally.api.context import READ_API
+from tally.api.params import goals_of
 from tally.api.summaries import Summaries
 from tally.base_path import public_url
 from tally.events.client import Network
 from tally.http.tls import Tls
 from tally.ingest.node import Node
+from tally.notices.judge import Judge, NamedGoal
+from tally.notices.key_expiry import KeyExpiry
 from tally.notices.mail import MailServer
 from tally.notices.sender import Sender
 from tally.notices.server_problems import Problem, ServerProblems
+from tally.notices.uptime import BEAT_MS
 from tally.rate_limit import Buckets
 from tally.storage.health import LOW
+from tally.timestamps import SECOND_MS
 from tally.web.status import TLS
 
 PAUSE_S, SUMMARIES_PAUSE_S = 5.0, 15.0
@@ -41,7 +47,22 @@ def open_notices(app: web.Application, node: Node, networks: Sequence[Network], 
     node.repeat("sending summaries", summaries.work, _ignored, SUMMARIES_PAUSE_S)
     # Also while the tasks of every second fail.
     node.repeat("watching for problems", problems.check, _ignored, PAUSE_S)
+    expiry = KeyExpiry(sender, node.clock, lambda: node.registry.cache.keys.values())
+    node.repeat("watching for keys that expire", expiry.check, _ignored, PAUSE_S)
+    judge = app[JUDGE] = Judge(sender, node.database, node.registry, node.engine.reports, _goals(node), node.clock)
+    node.repeat("the heartbeat of alerts", judge.beat, _ignored, BEAT_MS / SECOND_MS)
+    node.repeat("judging alerts", judge.judge, _ignored, PAUSE_S)
     return sender
+
+
+def _goals(node: Node) -> Callable[[int], list[NamedGoal]]:
+    """Return what returns the goals of a website by its number."""
+
+    def goals(website: int) -> list[NamedGoal]:
+        saved = goals_of(node.registry.cache.definitions.get(website, ()))
+        return [NamedGoal(one.id, one.name, one.goal) for one in saved]
+
+    return goals
 
 
 def problems_of(app: web.Application, node: Node) -> Iterator[Problem]:

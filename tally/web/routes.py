@@ -15,6 +15,7 @@ from aiohttp.typedefs import Handler
 
 from tally.api import (
     account,
+    alerts,
     audit,
     badges,
     bulk_collect,
@@ -92,6 +93,20 @@ def definition_routes() -> Iterator[Route]:
         yield Route("DELETE", f"{path}/{{definition}}", definitions.deleting(of))
 
 
+def alert_routes(root: str, authorised: Callable[[Handler], Handler] = lambda handler: handler) -> Iterator[Route]:
+    """Yield the routes of the alerts of a website below a path."""
+    alert = f"{root}/{{id}}/alerts/{{alert}}"
+    rows: list[tuple[str, str, Handler]] = [
+        ("GET", f"{root}/{{id}}/alerts", alerts.listed),
+        ("POST", f"{root}/{{id}}/alerts", alerts.add),
+        ("PATCH", alert, alerts.change),
+        ("DELETE", alert, alerts.delete),
+        ("POST", f"{alert}/snooze", alerts.snooze),
+    ]
+    for method, path, handler in rows:
+        yield Route(method, path, authorised(handler))
+
+
 def management_routes() -> Iterator[Route]:
     """Yield the routes by which an API key manages websites: handlers of the pages, authorised by a key."""
     website = "/{id}"
@@ -116,6 +131,7 @@ def management_routes() -> Iterator[Route]:
     for method, path, handler in rows:
         yield Route(method, f"{READ_PATHS}{path}", by_key_alone(handler, "manage"))
     yield Route("POST", f"{READ_PATHS}{website}/events", by_key_alone(bulk_collect.collect, "import"))
+    yield from alert_routes(READ_PATHS, lambda handler: by_key_alone(handler, "manage"))
     yield Route("POST", f"{READ_PATHS}{website}/crawls", by_key_alone(crawlers.take_crawls, "import"))
     for method, path, handler in _DELETIONS:
         yield Route(method, f"{READ_PATHS}{website}/deletions{path}", by_key_alone(handler, "manage"))
@@ -240,6 +256,7 @@ FIXED_ROUTES = (
     *(Route(method, f"/api/account/websites/{{id}}/imports{path}", handler) for method, path, handler in _IMPORTS),
     *(Route(method, f"/api/account/websites/{{id}}/deletions{path}", handler) for method, path, handler in _DELETIONS),
     *definition_routes(),
+    *alert_routes("/api/account/websites"),
     *management_routes(),
     Route("GET", "/api/share/{token}", sharing.shared),
     Route("POST", "/api/share/{token}/password", sharing.unlock),

@@ -15,6 +15,7 @@ from tally.api.auth_header import AUTH_HEADER
 from tally.api.channels import NOTICES
 from tally.api.context import READ_API
 from tally.errors import ApiError
+from tally.events.lists import Lists
 from tally.events.sender import host_name, is_loopback
 from tally.http.connections import CONNECTIONS
 from tally.http.middleware import ERROR_COUNTS, RESPONSE_COUNTS, Handler
@@ -29,6 +30,7 @@ _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip",
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
 OPENAPI = web.AppKey("openapi", bytes)
+LISTS = web.AppKey("lists", Lists)
 TLS = web.AppKey[Tls | None]("tls")
 
 
@@ -75,6 +77,7 @@ async def metrics(request: web.Request) -> web.Response:
         app[BASE_PATH],
         app[AUTH_HEADER],
         app[NOTICES].counts,
+        app[LISTS],
     )
     families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], app[TLS], *counted)
     body, content_type = exposition(families)

@@ -93,11 +93,11 @@ def notice_rows() -> Iterator[Row]:
         Row("POST /channels/{channel}/test", (401, 401, 401, 404, 200, 401)),
         Row("POST /channels/{channel}/secret", (401, 401, 401, 404, 200, 401)),
         Row("GET /reports", OWNERS),
-        # Without a channel; and there is no such report.
+        # Without a channel.
         Row("POST /reports", (401, 401, 401, 400, 400, 401), {"period": "week", "channels": []}),
-        Row("PATCH /reports/{report}", (401, 401, 401, 404, 404, 401), {"hour": 1}),
-        Row("DELETE /reports/{report}", (401, 401, 401, 404, 404, 401)),
-        Row("GET /reports/{report}/preview", (401, 401, 401, 404, 404, 401)),
+        Row("PATCH /reports/{report}", (401, 401, 401, 404, 200, 401), {"hour": 1}),
+        Row("DELETE /reports/{report}", (401, 401, 401, 404, 204, 401)),
+        Row("GET /reports/{report}/preview", (401, 401, 401, 404, 200, 401)),
         Row("GET /notices", OWNERS),
         Row("POST /notices/{number}/send", (401, 401, 401, 404, 404, 401)),
     ):
@@ -194,11 +194,20 @@ TABLE = (
     ),
     Row("POST /api/account/websites/{id}/imports/{number}/undo", (401, 401, 401, 404, 404, 401), {}),
     Row("GET /api/account/websites/{id}/deletions", OWN_WEBSITE),
-    Row("POST /api/account/websites/{id}/deletions/preview", OWN_WEBSITE, {"from": "2026-11-01", "to": "2026-11-02"}),
-    # There is no such preview, and no such deletion.
-    Row("POST /api/account/websites/{id}/deletions", (401, 401, 401, 404, 409, 401), {"preview": "x", "events": 0}),
+    # Without a preview before it.
+    Row("POST /api/account/websites/{id}/deletions", (401, 401, 401, 404, 409, 401), {"preview": "p", "events": 0}),
+    Row(
+        "POST /api/account/websites/{id}/deletions/preview",
+        OWN_WEBSITE,
+        {"from": "2026-11-20", "to": "2026-11-21", "filters": ["filter_pathname=/none"]},
+    ),
     Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
     *definition_rows(),
+    Row("GET /api/account/websites/{id}/alerts", OWN_WEBSITE),
+    Row("POST /api/account/websites/{id}/alerts", (401, 401, 401, 404, 201, 401), {"kind": "drop"}),
+    Row("PATCH /api/account/websites/{id}/alerts/{alert}", OWN_WEBSITE, {"channels": None}),
+    Row("DELETE /api/account/websites/{id}/alerts/{alert}", (401, 401, 401, 404, 204, 401)),
+    Row("POST /api/account/websites/{id}/alerts/{alert}/snooze", OWN_WEBSITE, {"hours": 1}),
     Row("GET /api/account/websites/{id}/exclusions", OWN_WEBSITE),
     Row("PATCH /api/account/websites/{id}/exclusions", OWN_WEBSITE, {"countries": ["DE"]}),
     Row("POST /api/account/websites/{id}/share-links", (401, 401, 401, 404, 201, 401), {"name": "New"}),
@@ -257,7 +266,7 @@ TABLE = (
 )
 # A key needs the scopes of tests/api/test_key_scopes.py, which a key has not by default.
 NOT_BY_DEFAULT = (401, 403, 403, 401, 401, 401)
-MANAGED = ("exclusions", "share-links", "imports", "deletions", *(of.path for of in KINDS))
+MANAGED = ("alerts", "exclusions", "share-links", "imports", "deletions", *(of.path for of in KINDS))
 
 
 def management_rows() -> Iterator[Row]:
@@ -265,7 +274,7 @@ def management_rows() -> Iterator[Row]:
     for row in TABLE:
         method, _, path = row.route.partition(" /api/account/websites")
         first = path.removeprefix("/{id}").strip("/").partition("/")[0]
-        is_read = method == "GET" and first not in ("exclusions", "imports", "deletions") and path != "/{id}"
+        is_read = method == "GET" and first not in ("alerts", "exclusions", "imports", "deletions") and path != "/{id}"
         if row.route != f"{method} /api/account/websites{path}" or is_read or (first and first not in MANAGED):
             continue
         yield Row(f"{method} /api/v1/websites{path}", NOT_BY_DEFAULT, row.body, row.query)
@@ -328,6 +337,8 @@ class Scenario:
         sent = {"email": "invited@example.com", "role": "editor"}
         feed = await self.owner("POST", "/api/account/channels", {"kind": "feed", "name": "Reader"})
         self.channel = feed.json["data"]["id"]
+        report = {"period": "month", "channels": [self.channel], "websites": [self.website]}
+        self.report = (await self.owner("POST", "/api/account/reports", report)).json["data"]["id"]
         self.invitation = (await self.owner("POST", "/api/account/invitations", sent)).json["data"]["id"]
         await app.collect(PAGE | {"website_id": self.website})
 
@@ -345,6 +356,7 @@ class Scenario:
         values |= {
             "invitation": self.invitation,
             "channel": self.channel,
+            "report": self.report,
             "definition": self.definition,
             "website": self.website,
             "script": "script.js",
@@ -485,7 +497,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
     values["passkey"] = "AA"
-    values |= {"channel": scenario.channel}
+    values |= {"channel": scenario.channel, "report": scenario.report}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}

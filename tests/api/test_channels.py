@@ -1,5 +1,6 @@
 """Channels and notices over the API: who may do what, what is checked, and what is shown of secrets and hosts."""
 
+import json
 from typing import Any
 
 from tally.accounts.api_keys import Grant
@@ -219,3 +220,25 @@ async def test_a_notice_is_stored_in_the_language_of_each_channel(make_app: Make
     for bad in ("it", "", None, 5, ["de"]):
         answer = await browser("PATCH", f"{CHANNELS}/{made[0]['id']}", {"language": bad})
         assert (answer.status, answer.json["error"]["field"]) == (400, "language")
+
+
+async def test_a_token_is_not_sent_to_another_host(app: App) -> None:
+    """Who changes the URL of a channel has not seen its token."""
+    browser = await logged_in(app)
+    one = f"{CHANNELS}/{(await add(browser, NTFY))['id']}"
+
+    def stored() -> dict[str, str]:
+        return dict(json.loads(app.sql("select config from channel")[0][0]))
+
+    refused = await browser("PATCH", one, {"url": "https://other.example"})
+    assert (refused.status, refused.json["error"]["field"]) == (400, "token")
+    assert (stored()["url"], stored()["token"]) == (NTFY["url"], NTFY["token"])
+    # The same host, a token of its own, and none.
+    for sent, expected in (
+        ({"url": "https://ntfy.example.com/path"}, "tk_abc"),
+        ({"url": "https://other.example", "token": "tk_other"}, "tk_other"),
+        ({"url": "https://third.example", "token": None}, None),
+        ({"url": "https://ntfy.example"}, None),
+    ):
+        assert (await browser("PATCH", one, sent)).status == 200, sent
+        assert (stored().get("token"), stored()["url"]) == (expected, sent["url"])

@@ -5,6 +5,7 @@ SQLite and an engine that keeps a list in memory return the same figures for the
 
 import asyncio
 import re
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import pytest
 
 from tally.accounts.websites import delete_website
 from tally.ingest.node import EngineFactory
+from tally.storage import import_records
 from tally.timestamps import DAY_MS
+from tally.transfer import undo
 from tests.support.app import ROOT, App, MakeApp, ManualClock
 from tests.support.cases import cases
 from tests.support.memory_engine import MemoryEngine
@@ -141,6 +144,24 @@ async def test_another_engine_has_its_own_lifecycle(make_app: MakeApp) -> None:
     assert (refused.status, refused.json["error"]["message"]) == (503, "The cluster is away.")
     await app.close()
     assert engine.calls[-1] == "close"
+
+
+async def test_imports_are_undone_in_another_engine(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is called until nothing is left; then the database's own row says that the import is undone."""
+    monkeypatch.setattr("tally.web.components.PAUSE_S", 0.01)
+    engine = MemoryEngine()
+    app = await make_app(lambda node: engine)
+    number = app.registry.website(await app.website()).number
+
+    def begin(connection: sqlite3.Connection) -> int:
+        created = import_records.begin(connection, number, "tally", "", "file.ndjson", 0)
+        import_records.end(connection, number, created, import_records.COMPLETE)
+        undo.begin(connection, number, created, 0)
+        return created
+
+    created = await app.database.write(begin)
+    await until(lambda: app.sql("select state from import") == [("undone",)])
+    assert engine.calls.count(("undo", number, created)) >= 3
 
 
 async def test_another_engine_deletes_websites_and_expired_events(

@@ -5,13 +5,15 @@ Every engine in ENGINES (tests/api/conftest.py) runs this. Figures over random h
 
 import asyncio
 import inspect
+from collections.abc import Hashable
 from typing import Any
 
 import pytest
 
 from tally.accounts.websites import delete_website
-from tally.engine.engine import Health
-from tally.engine.ingest import DUPLICATE, WriteRequest
+from tally.engine.archive import COLUMNS, FIELD_NUMBERS, Archive, Line, SumLine, SumRow, Taken, Verdict
+from tally.engine.engine import Engine, Health
+from tally.engine.ingest import DUPLICATE, Ingest, OnWritten, WriteRequest
 from tally.engine.reports import Reports
 from tally.engine.values import (
     BeyondRetention,
@@ -33,8 +35,12 @@ from tally.engine.values import (
     TopRow,
     Traffic,
 )
+from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
+from tally.events.validation import PAGEVIEW
+from tally.storage import import_records
 from tally.timestamps import DAY_MS, HOUR_MS
+from tally.transfer import undo
 from tests.support.app import App, MakeApp, ManualClock
 from tests.support.read_api import NOON_MS, custom, event, ms, view
 
@@ -62,7 +68,8 @@ SIGNUPS = Conversions(events=1, visitors=1, value=9_500_000, without_value=0)
 
 
 class Contract:
-    """An engine that has stored SENT, and the scopes of a question about them."""
+    """An engine that has stored SENT, and the scopes of a question about them. A subclass has an example of each member
+    of a protocol, under its name."""
 
     website_id = ""
 
@@ -75,6 +82,8 @@ class Contract:
         self.halves = [(BEGIN_MS, self.ten_ms), (self.ten_ms, BEGIN_MS + DAY_MS)]
         self.days = range(BEGIN_MS // DAY_MS, BEGIN_MS // DAY_MS + 1)
 
+
+class ReportsContract(Contract):
     async def version(self) -> None:
         before = self.reports.version(self.website), self.reports.version(self.website + 1)
         sent = view("13:00:00", "/", "eve") | {"website_id": self.website_id}
@@ -210,53 +219,196 @@ class Contract:
         assert [(of.name, of.numbers.sum) for of in only.first] == [("price", 9.5)]
 
 
-METHODS = [name for name, _ in inspect.getmembers(Reports, inspect.isfunction) if not name.startswith("_")]
+class IngestContract(Contract):
+    async def append(self) -> None:
+        """What is appended is durable before its outcome, and a copy is one."""
+        ingest, requests = self.app.running.ingest, list[WriteRequest]()
+        append = ingest.append
+
+        def noted(request: WriteRequest, on_written: OnWritten) -> None:
+            requests.append(request)
+            append(request, on_written)
+
+        ingest.append = noted  # type: ignore[method-assign]
+        sent = view("14:00:00", "/", "eve", event_id="event-1") | {"website_id": self.website_id}
+        assert (await self.app.collect(sent)).status == 202
+        (row,) = requests[0].events
+        other = row._replace(event=row.event._replace(event_id="event-2"))
+        outcomes: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        append(WriteRequest([row, other], requests[0].arrived_ms), outcomes.set_result)
+        assert not outcomes.done()
+        assert await outcomes == [DUPLICATE, None]
+        assert (await self.reports.stats([self.day], REQUESTER))[0].pageviews == STATS.pageviews + 2
+
+    async def is_full(self) -> None:
+        assert not self.app.running.ingest.is_full
 
 
-@pytest.fixture
-async def contract(make_app: MakeApp) -> Contract:
+class ArchiveContract(Contract):
+    """`imported`: a day before those of SENT, and lines of it."""
+
+    def __init__(self, app: App, website: int) -> None:
+        super().__init__(app, website)
+        self.archive = app.running.archive
+        self.imported = self.day._replace(from_ms=BEGIN_MS - 9 * DAY_MS, to_ms=BEGIN_MS - 8 * DAY_MS)
+        texts = [(*(path if field == "pathname" else "" for field in FIELDS), "") for path in ("/old", "/older")]
+        self.lines = [
+            Line(number, self.imported.from_ms + number * HOUR_MS, PAGEVIEW, number, None, 7, True, of_line, (None,))
+            for number, of_line in enumerate(texts, 1)
+        ]
+
+    async def begun(self) -> int:
+        """Return the number of an import that has begun."""
+        place = self.website, "tally", "", "file.ndjson", NOON_MS
+        return await self.app.database.write(lambda connection: import_records.begin(connection, *place))
+
+    async def views(self, scope: Scope) -> int:
+        return (await self.reports.stats([scope], REQUESTER))[0].pageviews
+
+    async def cleans_itself(self) -> None:
+        assert self.archive.cleans_itself in (False, True)
+
+    async def parts(self) -> None:
+        before = await self.archive.parts(self.website)
+        assert [part.day for part in before] == [self.days.start, self.days.start + 1]
+        for day, sent in enumerate((view("15:00:00", "/", "eve"), view(NOON_MS - 30_000, "/", "eve"))):
+            assert (await self.app.collect(sent | {"website_id": self.website_id})).status == 202
+            after = await self.archive.parts(self.website)
+            assert [now != earlier for now, earlier in zip(after, before, strict=True)] == [day == 0, day == 1]
+            before = after
+        assert await self.archive.parts(self.website + 1) == []
+
+    async def rows(self) -> None:
+        everything = [row async for rows in self.archive.rows(self.website) for row in rows]
+        rows = [row async for rows in self.archive.rows(self.website, self.days) for row in rows]
+        assert (len(everything), everything[:-1]) == (len(SENT) - 1, rows)
+        first = dict(zip(COLUMNS, rows[0], strict=True))
+        assert (first["type"], first["timestamp"]) == ("pageview", ms("09:00:00"))
+        assert (first["pathname"], first["utm_source"], first["event_name"]) == ("/", "news", None)
+        assert [row async for rows in self.archive.rows(self.website + 1) for row in rows] == []
+
+    async def take(self) -> None:
+        number = await self.begun()
+        assert await self.archive.take(self.website, number, self.lines) == Taken(2, 0, 0, 0, [])
+        assert await self.archive.take(self.website, number, self.lines) == Taken(0, 0, 0, 2, [])
+        assert await self.views(self.imported) == 2
+        total = SumLine(3, self.imported.from_ms // DAY_MS - 1, FIELD_NUMBERS["total"], ("",), 4, (0, 0, 5, 0, 0, 0))
+        assert await self.archive.take(self.website, number, [total]) == Taken(0, 1, 0, 0, [])
+        (sums,) = [row async for rows in self.archive.rows(self.website) for row in rows if isinstance(row, SumRow)]
+        assert sums == SumRow(total.day, "total", None, (None, None, 5, None, None, None))
+
+    async def undo(self) -> None:
+        number = await self.begun()
+        await self.archive.take(self.website, number, self.lines)
+        await self.app.database.write(
+            lambda connection: import_records.end(connection, self.website, number, import_records.COMPLETE)
+        )
+        await self.app.database.write(lambda connection: undo.begin(connection, self.website, number, NOON_MS))
+        while await self.archive.undo(self.website, number):
+            pass
+        assert (await self.views(self.imported), await self.views(self.day)) == (0, STATS.pageviews)
+        assert await self.archive.take(self.website, await self.begun(), self.lines) == Taken(2, 0, 0, 0, [])
+
+    async def verify(self) -> None:
+        verdicts = [verdict async for verdict in self.archive.verify(self.website)]
+        assert {self.days.start, self.days.start + 1} <= {verdict.first_day for verdict in verdicts}
+        assert [verdict for verdict in verdicts if verdict.fault] == []
+
+    async def repair(self) -> None:
+        await self.archive.repair(self.website, [Verdict(0, self.days.start, "totals")])
+        assert await self.views(self.day) == STATS.pageviews
+
+    async def forget(self) -> None:
+        while await self.archive.forget(self.website):
+            pass
+        assert await self.archive.parts(self.website) == []
+        assert [row async for rows in self.archive.rows(self.website) for row in rows] == []
+
+    async def expire(self) -> None:
+        """Days expire one after another, as soon as no event of theirs can arrive; sums of whole days are kept."""
+        self.app.clock.advance(12 * 86_400)
+        from_ms = None
+        async with asyncio.timeout(60):
+            while from_ms is None:
+                await self.archive.expire(self.website, self.days.stop)
+                try:
+                    await self.reports.events(self.day, None, 1, True, REQUESTER)
+                    await asyncio.sleep(0.01)
+                except BeyondRetention as failure:
+                    from_ms = failure.from_ms
+        assert from_ms == self.day.to_ms
+        assert await self.reports.stats([self.day], REQUESTER) == [STATS]
+
+
+class EngineContract(Contract):
+    async def reports(self) -> None:
+        assert isinstance(self.app.running.reports.version(self.website), Hashable)
+
+    async def ingest(self) -> None:
+        assert not self.app.running.ingest.is_full
+
+    async def archive(self) -> None:
+        assert len(await self.app.running.archive.parts(self.website)) == 2
+
+    async def each_second(self) -> None:
+        await self.app.running.each_second(NOON_MS)
+
+    async def health(self) -> None:
+        assert self.app.running.health() == Health("", 0)
+
+    async def metrics(self) -> None:
+        names = [family.name for family in self.app.running.metrics()]
+        assert len(set(names)) == len(names)
+
+    async def open(self) -> None:
+        """What was stored before `close` is there after `open`."""
+        await self.app.restart()
+        assert await self.app.running.reports.stats([self.day], REQUESTER) == [STATS]
+
+    close = open
+
+
+def members(protocol: type) -> list[str]:
+    """The names of what an engine has to have."""
+    return [name for name in {**vars(protocol), **inspect.get_annotations(protocol)} if not name.startswith("_")]
+
+
+async def made(make_app: MakeApp, contract: type[Contract]) -> Contract:
+    """The examples of a protocol, for an engine that has stored SENT."""
     app = await make_app()
     id = await app.website()
     assert (await app.collect({"website_id": id, "events": SENT})).json["accepted"] == len(SENT)
-    contract = Contract(app, app.registry.website(id).number)
-    contract.website_id = id
-    return contract
+    examples = contract(app, app.registry.website(id).number)
+    examples.website_id = id
+    return examples
 
 
-async def test_every_method_of_reports(contract: Contract, subtests: pytest.Subtests) -> None:
-    """A method without an example is a failure; `version`, which stores an event, is last."""
-    for name in sorted(METHODS, key="version".__eq__):
+async def run(examples: Contract, name: str) -> None:
+    """Run the example of a member; without one, fail."""
+    # Of the class: an attribute has the name of a member.
+    await getattr(type(examples), name)(examples)
+
+
+async def test_every_method_of_reports(make_app: MakeApp, subtests: pytest.Subtests) -> None:
+    """`version`, which stores an event, is last."""
+    examples = await made(make_app, ReportsContract)
+    for name in sorted(members(Reports), key="version".__eq__):
         with subtests.test(name):
-            await getattr(contract, name)()
+            await run(examples, name)
 
 
-async def test_what_is_appended_is_durable_before_its_outcome(
-    contract: Contract, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ingest, requests = contract.app.running.ingest, list[WriteRequest]()
-    append = ingest.append
-    monkeypatch.setattr(ingest, "append", lambda request, done: (requests.append(request), append(request, done)))
-    sent = view("14:00:00", "/", "eve", event_id="event-1") | {"website_id": contract.website_id}
-    assert (await contract.app.collect(sent)).status == 202
-    (row,) = requests[0].events
-    other = row._replace(event=row.event._replace(event_id="event-2"))
-    outcomes: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    append(WriteRequest([row, other], requests[0].arrived_ms), outcomes.set_result)
-    assert not outcomes.done()
-    assert await outcomes == [DUPLICATE, None]
-    assert (await contract.reports.stats([contract.day], REQUESTER))[0].pageviews == STATS.pageviews + 2
-    assert not ingest.is_full
+CONTRACTS: dict[type, type[Contract]] = {Ingest: IngestContract, Archive: ArchiveContract, Engine: EngineContract}
+MEMBERS = [(protocol, name) for protocol in CONTRACTS for name in members(protocol)]
 
 
-async def test_the_lifecycle(contract: Contract) -> None:
-    engine = contract.app.running
-    await engine.each_second(NOON_MS)
-    assert engine.health() == Health("", 0)
-    names = [family.name for family in engine.metrics()]
-    assert len(set(names)) == len(names)
-    await contract.app.restart()
-    contract = Contract(contract.app, contract.website)
-    assert await contract.reports.stats([contract.day], REQUESTER) == [STATS]
+@pytest.mark.parametrize(
+    ("protocol", "name"), MEMBERS, ids=[f"{protocol.__name__}.{name}" for protocol, name in MEMBERS]
+)
+async def test_what_writes(protocol: type, name: str, make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each member of the other protocols, with an engine of its own."""
+    for module in ("maintenance.background_work", "web.components"):
+        monkeypatch.setattr(f"tally.{module}.PAUSE_S", 0.01)
+    await run(await made(make_app, CONTRACTS[protocol]), name)
 
 
 async def test_deleted_websites_and_expired_events(

@@ -15,10 +15,10 @@ import pytest
 from tally.storage.database import open_database
 from tally.timeranges import parse_range
 from tally.timestamps import event_time_ms, read_iso
-from tally.transfer.exporter import export_events
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
 from tests.support.app import NOON_MS, App, ManualClock
+from tests.support.exports import export_events
 from tests.unit.ingest.test_fast_path import Client, Connect, connect, post
 
 __all__ = ["connect"]

@@ -434,10 +434,24 @@ async def test_codes_are_bounded_in_memory(make_app: MakeApp) -> None:
     made = await flow(make_app)
     first = await made.code()
     codes = made.app.application[AUTH].codes
-    consent = codes._open[first][0]
-    newest = [codes.new(consent, made.app.clock.monotonic_ns()) for _ in range(assistants.MAX_CODES)][-1]
+    consent, now_ns = codes._open[first][0], made.app.clock.monotonic_ns()
+    for person in range(assistants.MAX_CODES - 1):
+        codes.new(consent._replace(person=1_000 + person), now_ns)
+    newest = codes.new(consent, now_ns)
+    assert len(codes._open) == assistants.MAX_CODES
     assert (await made.exchange(first)).json["error"] == "invalid_grant"
     assert (await made.exchange(newest)).status == 200
+
+
+async def test_a_person_displaces_no_code_of_another_one(make_app: MakeApp) -> None:
+    made = await flow(make_app)
+    first = await made.code()
+    codes = made.app.application[AUTH].codes
+    consent, now_ns = codes._open[first][0], made.app.clock.monotonic_ns()
+    for _ in range(assistants.MAX_CODES):
+        codes.new(consent._replace(person=99), now_ns)
+    assert len(codes._open) == 1 + assistants.MAX_OF_PERSON
+    assert (await made.exchange(first)).status == 200
 
 
 # --- tokens

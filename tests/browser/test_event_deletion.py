@@ -13,8 +13,8 @@ from tests.support.process import Serve
 
 
 def test_events_are_previewed_and_deleted_on_the_page(serve: Serve, open_page: OpenPage) -> None:
-    """Below a base path, by keyboard, on both sizes and in both color schemes."""
-    server = serve("--base-path", "/stats")
+    """By keyboard, on both sizes and in both color schemes."""
+    server = serve()
     page = open_page(viewport=SIZES["wide"], color_scheme="light", locale="en-GB")
     set_up(page, server)
     website = add_website(page, server)

@@ -275,7 +275,7 @@ def test_an_editor_finds_goals_and_sharing_alone_in_the_settings(
     guest.goto(settings)
     expect(guest).to_have_url(settings + "/goals")
     sections = guest.locator(".section-tabs a")
-    expect(sections).to_have_text(["Goals", "Sharing"])
+    expect(sections).to_have_text(["Goals", "Alerts", "Sharing"])
     guest.get_by_role("button", name="Add goal").press("Enter")
     guest.get_by_label("Name", exact=True).fill("Prices")
     guest.get_by_label("Counts").select_option("Page")

@@ -15,6 +15,7 @@ SECTIONS = {
     "": "General",
     "/tracking": "Tracking",
     "/goals": "Goals",
+    "/alerts": "Alerts",
     "/sharing": "Sharing",
     "/exclusions": "Exclusions",
     "/data": "Data",

@@ -101,6 +101,10 @@ class ClickHouseEngine(SqliteEngine):
         websites = self._node.registry.cache.websites.values()
         return next((one.day_offset_ms for one in websites if one.number == website), 0)
 
+    def is_complete(self, website: int) -> bool:
+        websites = self._node.registry.cache.websites.values()
+        return not any(one.has_sums for one in websites if one.number == website)
+
     async def refresh(self) -> None:
         await self.changes.follow()
 

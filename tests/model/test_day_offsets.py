@@ -26,10 +26,10 @@ from tally.storage import import_records
 from tally.storage.database import open_database, transaction
 from tally.timestamps import DAY_MS, HOUR_MS, MINUTE_MS, QUARTER_MS
 from tally.transfer import undo
-from tally.transfer.exporter import export_events
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
 from tests.support.app import App, ManualClock
+from tests.support.exports import export_events
 from tests.support.read_api import NOON_MS, ms
 from tests.support.selection import examples
 

@@ -16,12 +16,19 @@ from typing import Any
 
 import pytest
 
+from tally.accounts.accounts import find_account
+from tally.accounts.api_keys import Grant, create_api_key
+from tally.notices import outbox
+from tally.notices.outbox import New
 from tally.storage.database import MAX_WAL_BYTES
 from tally.storage.disk_space import FULL_LOG_BYTES
 from tally.storage.wal import size_bytes
+from tally.timestamps import DAY_MS
 from tests.robustness.test_min_free_disk import EMAIL, PASSWORD, Browser, fill, make_database
+from tests.robustness.test_notices import Hook, manage, states
 from tests.support.app import CHROME, ROOT
 from tests.support.process import Command, Serve, Server, clean_environment, until
+from tests.support.receiver import says
 
 MB = 1_000_000
 MINIMUM = 40 * 1_048_576 // 20
@@ -231,3 +238,38 @@ def test_compact_on_a_full_disk_says_so_and_loses_nothing(disk: Path, command: C
     done = command("compact", "--db", str(db))
     assert (done.returncode, db.stat().st_size < size / 2) == (0, True), done.stderr
     assert content(db) == before
+
+
+def test_notices_on_a_full_disk_are_neither_lost_nor_doubled(disk: Path, serve: Serve) -> None:
+    """A message is under way while the disk fills: its end is recorded, and the rest is sent, once there is space."""
+    db, hook, options = disk / "analytics.db", Hook(), ("--notify-networks", "127.0.0.0/8")
+    make_database(db)
+    with closing(sqlite3.connect(db)) as connection, connection:
+        key = create_api_key(connection, find_account(connection, EMAIL), "", 0, Grant(("manage",)))
+    server = serve(*options, db=db)
+    channel = {"kind": "webhook", "name": "Ops", "url": f"http://127.0.0.1:{hook.server_port}/"}
+    manage(server, key, "POST", "/channels", channel)
+    assert server.terminate() == 0
+    now_ms = time.time_ns() // 1_000_000
+    with closing(sqlite3.connect(db)) as connection, connection:
+        for number in range(3):
+            assert outbox.add(connection, New(1, "test", f"{number}", says("A", "B"), now_ms + DAY_MS), now_ms) == 1
+    hook.gate.clear()
+    server = serve(*options, db=db)
+    until(lambda: len(hook.ids) == 1)
+    fill(disk, 0)
+    until(lambda: server.request("GET", "/healthz").status == 503)
+    hook.gate.set()
+    # A change answers either way, and is either made or not.
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    answer = server.request("POST", "/api/v1/channels", {"kind": "feed", "name": "Reader"}, headers)
+    assert answer.status in (201, 503), answer.text
+    (disk / "others").unlink()
+    until(lambda: states(db) == ["sent"] * 3)
+    listed = [one["name"] for one in manage(server, key, "GET", "/channels")]
+    assert listed == ["Ops", "Reader"][: 1 + (answer.status == 201)]
+    assert server.terminate() == 0
+    assert len(hook.ids) == len(set(hook.ids)) == 3
+    assert "Traceback" not in server.stderr()
+    hook.shutdown()
+    hook.server_close()

@@ -41,10 +41,10 @@ elif WHAT == "dimension":
 from tally.maintenance.verify import verdicts  # noqa: E402
 from tally.settings import Settings  # noqa: E402
 from tally.storage.database import open_database  # noqa: E402
-from tally.transfer.exporter import export_events  # noqa: E402
 from tally.transfer.files import open_source  # noqa: E402
 from tally.transfer.importer import import_events  # noqa: E402
 from tests.support.app import NOON_MS, App, ManualClock  # noqa: E402
+from tests.support.exports import export_events  # noqa: E402
 
 PAGE = "https://example.com/news/first"
 DAYS = "from=2026-11-18&to=2026-11-22"

@@ -143,6 +143,8 @@ class MemoryEngine:
     It deletes one event a call, so that it is called again, and fails the first time.
     """
 
+    cleans_itself = False
+
     def __init__(self, events: Iterable[MemoryEvent] = (), kept_from_ms: int = 0) -> None:
         self.reports: Any = MemoryReports(events, kept_from_ms)
         self.ingest = MemoryIngest(self.reports.events)
@@ -174,6 +176,10 @@ class MemoryEngine:
             self._has_failed = True
             raise OSError("away")
         return self._delete(event for event in self.reports.events if event.website == website)
+
+    async def undo(self, website: int, number: int) -> bool:
+        self.calls.append(("undo", website, number))
+        return self.calls.count(("undo", website, number)) < 3
 
     async def expire(self, website: int, day: int) -> bool:
         self.calls.append(("expire", website, day))

@@ -900,7 +900,9 @@ def test_commands_do_not_load_the_web_server(tmp_path: Path) -> None:
     code = (
         "import sys; from analytics_server import main\n"
         f"for words in {LIGHT}: assert main(words.split()) == 0, words\n"
-        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'aiohttp', 'asyncio', 'ua_parser'}))"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'aiohttp', 'asyncio', 'ua_parser'}))\n"
+        f"for words in {WITH_ARCHIVE}: assert main(words.split()) == 0, words\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'aiohttp', 'ua_parser'}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -909,13 +911,17 @@ def test_commands_do_not_load_the_web_server(tmp_path: Path) -> None:
         cwd=tmp_path,
         env=clean_environment(PYTHONPATH=str(ROOT)),
     )
-    assert succeeded(done).splitlines()[-1] == "[]"
+    assert [line for line in succeeded(done).splitlines() if line.startswith("[")] == ["[]", "[]"]
 
 
 LIGHT = (
     *("--version", "website add example.com", "website list", "website rename example.com x", "account list"),
-    *("account plan owner@localhost pro", "key create", "key list", "retention", "verify", "compact", "backup copy.db"),
-    *("export example.com out.ndjson", "import out.ndjson --website example.com", "website remove example.com --yes"),
+    *("account plan owner@localhost pro", "key create", "key list", "retention", "compact", "backup copy.db"),
+)
+# Those that read or change whole data wait longer for the disk than for asyncio.
+WITH_ARCHIVE = (
+    *("verify", "export example.com out.ndjson", "import out.ndjson --website example.com"),
+    "website remove example.com --yes",
 )
 
 
@@ -996,6 +1002,7 @@ WRONG_USAGE = (
     ("import f --list --website example.com", "FILE and --list exclude each other: give one of them"),
     ("import f --undo 1 --website example.com", "FILE and --undo exclude each other: give one of them"),
     ("import --list --undo 1 --website example.com", "--list and --undo exclude each other: give one of them"),
+    ("import f --follow --website example.com", "--follow needs the name of a file and --from access-log"),
     ("import events.ndjson --website a!b", f"--website: 'a!b' {HOST}"),
     ("import events.ndjson --website example.com --from x", "--from: invalid choice: 'x'"),
     (("import", "", "--website", "example.com"), "FILE: must be a path"),

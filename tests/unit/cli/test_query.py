@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tally.transfer.exporter import export_events
 from tally.transfer.query import VIEWS
 from tests.support.app import ROOT
 from tests.support.cases import cases
+from tests.support.exports import export_events
 from tests.support.process import Command, Serve, clean_environment
 
 Done = "subprocess.CompletedProcess[str]"

@@ -28,11 +28,12 @@ from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS, HOUR_MS
 from tally.transfer import undo
 from tally.transfer.chunks import Sizes
-from tally.transfer.exporter import Part, count_events, export_events, part_lines
+from tally.transfer.exporter import Part, count_events, part_lines
 from tally.transfer.files import open_source
 from tally.transfer.importer import Preview, Summary, import_events, preview_events
 from tally.transfer.query import VIEWS, open_query
 from tests.support.app import ManualClock
+from tests.support.exports import export_events
 from tests.support.rollup_database import RollupHarness, make_file, table_errors, with_all_rows
 from tests.unit.reports.test_day_columns import DATA, DAY, DAYS, drawn
 
@@ -290,7 +291,9 @@ def test_damaged_columns_are_found(harness: RollupHarness) -> None:
         wrong = [one for one in verify.verdicts(harness.reader, 1) if one.fault]
         assert {(one.block, one.fault) for one in wrong} == {(DAY + 1, verify.LOST_TRAFFIC)}
         # Nothing is left that they could be packed from, and its rollups are right.
-        repair.invalidate(harness.writer, 1, wrong)
+        for verdict in wrong:
+            with transaction(harness.writer):
+                repair.invalidate(harness.writer, 1, verdict)
         assert deleted_rows.without_rows(harness.reader, 1, DAY + 1, DAY + 1)
         assert harness.days()[DAY + 1].state == rollup_state.FINAL
         with pytest.raises(sqlite3.DatabaseError, match="damaged"), transaction(harness.writer):

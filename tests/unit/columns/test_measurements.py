@@ -19,6 +19,7 @@ import pytest
 from tally.columns import deleted_rows, measurement_days, measurements, read, statements
 from tally.columns.column_days import remove
 from tally.columns.statements import EXPERIMENTS, WEB_VITALS
+from tally.engine.archive import Verdict
 from tally.engine.values import Place, Scope
 from tally.events.dimensions import FIELDS, GOAL, VARIANT
 from tally.events.filters import Filter
@@ -31,12 +32,13 @@ from tally.storage.bulk_insert import insert
 from tally.storage.database import connect_reader, snapshot, transaction
 from tally.timestamps import local_iso
 from tally.transfer import undo
-from tally.transfer.exporter import Part, count_events, export_events, newest_ms, part_lines
+from tally.transfer.exporter import Part, count_events, newest_ms, part_lines
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
 from tally.transfer.query import open_query
 from tests.support.aged_database import DAY_MS, TODAY, build, import_lines, make, sql, writing_connection
 from tests.support.app import NOON_MS
+from tests.support.exports import export_events
 
 P = ParamSpec("P")
 
@@ -221,7 +223,7 @@ def reported(path: Path, scopes: Sequence[Scope]) -> Iterator[Any]:
 
 
 @listing
-def wrong(path: Path) -> Iterator[verify.Verdict]:
+def wrong(path: Path) -> Iterator[Verdict]:
     """Yield what verification finds."""
     with closing(connect_reader(path)) as connection:
         yield from (verdict for verdict in verify.verdicts(connection, 1) if verdict.fault)
@@ -329,12 +331,14 @@ def import_own_export(path: Path) -> tuple[int, int, int]:
         return summary.accepted, summary.duplicates, summary.bad
 
 
-def repaired(path: Path) -> list[verify.Verdict]:
+def repaired(path: Path) -> list[Verdict]:
     """Change counts of days, and repair them; return what was found."""
     with closing(writing_connection(path)) as connection:
         connection.execute("update experiment_total set visitors = visitors + 1 where website = 1")
         found = [verdict for verdict in verify.verdicts(connection, 1) if verdict.fault]
-        repair.invalidate(connection, 1, found)
+        for verdict in found:
+            with transaction(connection):
+                repair.invalidate(connection, 1, verdict)
         return found
 
 
@@ -447,7 +451,7 @@ def test_damaged_columns(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
         field,
         day,
     )
-    assert wrong(twins.packed) == [verify.Verdict(0, day, verify.LOST_MEASUREMENTS)]
+    assert wrong(twins.packed) == [Verdict(0, day, verify.LOST_MEASUREMENTS)]
     collected(twins.packed, 1)
     twins.build(monkeypatch)
     beside = sql(twins.packed, "select distinct ts / 86400000 from web_vitals")

@@ -402,3 +402,24 @@ def test_salts_expire_with_their_identities(now_ms: int, known: bool) -> None:
     before = salts.session_identity(1, NOON_MS, "session-1")
     salts.expire(now_ms)
     assert (salts.session_identity(1, NOON_MS, "session-1") == before) is known
+
+
+def test_visits_of_deleted_events_are_replaced_with_the_next_event() -> None:
+    """Also where the transaction of that event fails; those of a day that is over are forgotten."""
+    sessions = Sessions(10)
+    first = sessions.touch(b"a", NOON_MS, True, 5)
+    sessions.touch(b"a", NOON_MS + 2 * GAP_MS, True, 6)
+    sessions.keep(NOON_MS)
+    (left,) = [visit for visit in (first.visit,) if visit.views == 1]
+    sessions.amend(DAY, {first.visitor: ([left], 1 << 48), 7: ([], 0)})
+    for _ in range(2):
+        update = sessions.touch(b"a", NOON_MS + GAP_MS, False)
+        assert (update.before, update.mask) == ((left,), 1 << 48)
+        assert (update.visit.begin_ms, update.visit.end_ms, update.visit.ordinal) == (NOON_MS, NOON_MS + GAP_MS, 0)
+        sessions.undo()
+    sessions.amend(DAY, {first.visitor: ([], 0)})
+    update = sessions.touch(b"a", NOON_MS, True, 5)
+    assert (update.visitor, update.before, update.mask, update.visit.ordinal) == (first.visitor, (), 0, 0)
+    assert len(sessions._amended) == 1
+    sessions.keep(MIDNIGHT_MS + 5 * DAY_MS)
+    assert (len(sessions), len(sessions._amended)) == (0, 0)

@@ -39,7 +39,9 @@ from tests.support.app import NOON_MS, OWNER, App, ManualClock
 from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.process import Command, Serve, until
 
-GO_WITH_THE_WEBSITE = {"allowed_origin", "definition", "exclusion", "membership_website", "share_link"}
+GO_WITH_THE_WEBSITE = {
+    *("alert", "allowed_origin", "definition", "exclusion", "membership_website", "notice", "share_link")
+}
 LATER_MS = NOON_MS + LATE_MS
 
 
@@ -150,6 +152,14 @@ def db(tmp_path: Path) -> Path:
         of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, 0, 0, '{}'"
         of_import += ", 0, 0, 0, 0, null"
         connection.execute(f"insert into import values (1, 9, {of_import}), (2, 9, {of_import.replace('canary', 'x')})")
+        connection.execute("insert into label (text) values ('canary-field_value')")
+        connection.execute("insert into field_value select 1, 0, id from label where text = 'canary-field_value'")
+        connection.execute(
+            "insert into deletion (website, number, state, begun_ms, ended_ms, events, deleted, from_ms, to_ms,"
+            " filters, last_id, days, has_texts) values"
+            " (1, 1, 'done', 0, 0, 1, 1, 0, 1, '[\"canary-filter\"]', 1, '[]', 0),"
+            " (2, 1, 'done', 0, 0, 1, 1, 0, 1, '[]', 1, '[]', 0)"
+        )
         connection.execute("insert into imported_field values (1, 0, 5, 9, 1), (2, 0, 5, 9, 1)")
         connection.execute("insert into imported_sum values (2, 0, 5, 0, 1, 0, 0, 0, 0, 0)")
         connection.execute("insert into goal_day values (2, 5, 100, 0, 0, 1, 1, 0, 0, 0)")
@@ -170,8 +180,24 @@ def db(tmp_path: Path) -> Path:
             " (2, '0123456789abcdef', 'goal', 0, '{}')"
         )
         connection.execute(
+            "insert into alert (website, id, kind, params, created_ms, since_ms)"
+            " values (1, '0123456789abcdef', 'goal', '{\"goal\": \"canary-goal\"}', 0, 0)"
+        )
+        connection.execute(
             "insert into share_link (website, id, name, token, created_ms)"
             " values (1, '0123456789abcdef', 'n', 'canary-token-24-letters!', 0)"
+        )
+        account = connection.execute("select account from website where number = 1").fetchone()[0]
+        connection.execute(
+            "insert into channel (id, account, kind, name, config, created_ms, language)"
+            " values ('0123456789abcdef', ?, 'feed', 'n', '{}', 0, 'en')",
+            (account,),
+        )
+        connection.execute(
+            "insert into notice (key, account, channel, kind, priority, created_ms, due_ms, expires_ms, payload, state,"
+            " website) values ('k', ?, '0123456789abcdef', 'test', 'normal', 0, 0, 0, '{\"canary-notice\": 1}', 'sent',"
+            " 1)",
+            (account,),
         )
         connection.execute("insert into membership_website select account, person, 1 from membership")
         connection.execute("update website set domain = 'canary-domain.example', name = 'canary-name' where number = 1")
@@ -203,7 +229,7 @@ def test_all_tables_are_cleared(db: Path) -> None:
 def test_all_columns_of_texts_are_checked(db: Path) -> None:
     """A text is deleted if no row has its number; every column with such numbers is checked."""
     known = {*FIELDS, *VISIT_FIELDS, "event_name", "experiment", "variant", "goal", "crawler"}
-    tables = ("field_value", "goal_day", "imported_sum")
+    tables = ("goal_day", "imported_sum")
     others = dict.fromkeys(tables, ("value",))
     connection = open_database(db, create=False)
     try:

@@ -240,7 +240,7 @@ def test_a_day_that_changes_once_a_block_above_it_is_begun(start: Start) -> None
 MAX_ROWS = {
     "day_offsets_ms": 0,
     "unfinished": 0,
-    "_expire": 0,
+    "end_day": 0,
     "end_days": 4,  # a row for each day that is not final
     # tally/rollups/value_blocks.py
     **dict.fromkeys(("add_chunks", "delete_chunks"), ROWS_PER_STEP),

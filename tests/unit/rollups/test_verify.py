@@ -19,9 +19,10 @@ from analytics_server import main
 from tally.accounts.definitions import add_definition, all_definitions
 from tally.api.params import goals_of
 from tally.columns.format import Array
+from tally.engine.archive import Verdict
 from tally.events.dimensions import EVENT_NAME, field_number
 from tally.maintenance import verify as verify_module
-from tally.maintenance.verify import Verdict, verdicts
+from tally.maintenance.verify import verdicts
 from tally.rollups import goal_days, rollup_state, totals, value_blocks
 from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, KEPT, OPEN, STALE
 from tally.rollups.value_blocks import decoded, encoded

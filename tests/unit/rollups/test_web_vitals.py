@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 
 from tally.columns import read
 from tally.columns.statements import WEB_VITALS
+from tally.engine.archive import Verdict
 from tally.engine.values import THRESHOLDS, VITALS_PERCENTILES, BeyondRetention, Scope, Summary
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import MAX_OF_METRIC, MEASURES, METRICS
 from tally.maintenance import deletion, retention
-from tally.maintenance.verify import LOST_HISTOGRAMS, Verdict, verdicts
+from tally.maintenance.verify import LOST_HISTOGRAMS, verdicts
 from tally.reports import measurement_columns, page_leaves, vital_values, web_vitals
 from tally.reports.cache import ResultCache
 from tally.reports.ordered_values import ordered, summary
@@ -191,7 +192,7 @@ class VitalsDatabase:
     def expire(self, end: int, website: int = 1) -> bool:
         """Do a step of retention; return whether there may be more."""
         with transaction(self.connection):
-            return retention.expire(self.connection, website, 10, (end + 10) * DAY_MS)
+            return retention.expire(self.connection, website, end)
 
 
 @pytest.fixture

@@ -42,10 +42,11 @@ from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
 from tally.ingest import rejected_events
-from tally.maintenance import background_work, backup, doctor_database, retention
+from tally.maintenance import background_work, backup, deletion, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
 from tally.maintenance.verify import verdicts
-from tally.notices import channels, outbox, reports
+from tally.notices import alerts, channels, outbox, reports, uptime
+from tally.notices.alerts import Alert
 from tally.notices.channels import Channel
 from tally.reports import deletion_preview, experiments, goals
 from tally.rollups import experiments as experiment_rollups
@@ -59,6 +60,7 @@ from tally.rollups import (
 )
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
+from tally.sqlite import archive
 from tally.sqlite.event_ids import delete_expired
 from tally.storage import crawler_days, deletion_records, import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot
@@ -68,12 +70,13 @@ from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
 from tally.transfer import event_deletion, undo
 from tally.transfer.chunks import Sizes
-from tally.transfer.exporter import count_events, export_events, stored_lines
+from tally.transfer.exporter import count_events, stored_lines
 from tally.transfer.files import open_source, open_target
 from tally.transfer.importer import import_events
 from tally.transfer.increments import Collection, write_increment
 from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.cases import cases
+from tests.support.exports import export_events
 from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, custom, event, view
 from tests.support.receiver import says
@@ -139,7 +142,7 @@ GROWING = {
 # Statements that read everything: background work on a deleted website or on unused labels, in steps or on a read-only
 # connection, and the count of a website's events by quarters.
 FULL_SCANS = {
-    *("deletion.rows", "deletion.used", "deletion.kept_values", "deletion.labels", "deletion.marks"),
+    *("deletion.rows", "deletion.used", "deletion.kept_values", "deletion.labels", "deletion.marks", "deletion.values"),
     "statements.labels_of",
     # Once at the start; those that wait, of which there are few; the oldest ones up to a number.
     *("outbox.resume", "outbox.due", "outbox.delete_old"),
@@ -474,6 +477,7 @@ def export_and_import(app: App, website: int, statement_log: StatementLog) -> No
             assert sum(map(len, stored_lines(connection, website))) == exported
         assert [*heatmaps.all_points(connection, website)]
     assert count_events(connection, website) == exported > 0
+    assert list(archive._parts(connection, website))
     # A later line joins two visits of its visitor.
     lines = [
         {
@@ -686,6 +690,22 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     channels.delete_channel(connection, "0" * 16)
 
 
+def run_alerts(connection: sqlite3.Connection, account: int) -> None:
+    """Add an alert to a website, judge and change it."""
+    row = ("0" * 16, 1, "drop", {}, None, NOON_MS, "ok", NOON_MS, None, "waiting", None, None)
+    alert = Alert._make(row)
+    alerts.add_alert(connection, account, alert)
+    assert [*alerts.all_alerts(connection).values()] == [alerts.alerts_of(connection, 1)]
+    judged = alerts.Judged(alert, "judged", alerts.Step("firing", NOON_MS, NOON_MS, "fired"))
+    assert alerts.record(connection, [judged], NOON_MS, NOON_MS) == 0
+    for change in (alerts.change_alert(connection, alert), alerts.snooze_alert(connection, alert.id, NOON_MS)):
+        assert change
+    assert alerts.delete_alert(connection, alert.id)
+    assert not alerts.delete_alert(connection, alert.id)
+    uptime.beat(connection, NOON_MS)
+    uptime.forget(connection)
+
+
 def run_commands(connection: sqlite3.Connection) -> None:
     """Run the functions of the commands."""
     owner = create_account(connection, "more@example.com", "pro", None, NOON_MS)
@@ -699,6 +719,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     audit.expire(connection, 1)
     run_people(connection, owner.number)
     run_notices(connection, owner.number)
+    run_alerts(connection, owner.number)
     assert [line.entry.action for line in audit.lines(connection, owner.number)] == [
         "person_role_changed",
         "single_sign_on_connected",
@@ -791,21 +812,34 @@ def run_deletion(connection: sqlite3.Connection) -> None:
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         with open_source(str(path)) as source:
             import_events(connection, number, source, now_ms=NOON_MS)
-    (page,) = connection.execute("select id from label where text = '/deleted'").fetchone()
+    page = Labels().numbers_of(connection, {"/deleted"})["/deleted"]
     heatmaps.store(connection, number, [(one, page, 0, 0, 1, 1, 3) for one in (day, day + 1)])
     block = number, page, 0, 3, day >> 3
     heatmaps.put(connection, block, heatmaps.summed(connection, block))
-    connection.execute("insert or replace into website_usage (website, month, events) values (?, 202611, 9)", (number,))
+    connection.execute(
+        "/* decision.website_usage */ insert or replace into website_usage (website, month, events)"
+        " values (?, 202611, 9)",
+        (number,),
+    )
     span = (day - 1) * DAY_MS, (day + 2) * DAY_MS
     for filters in ((Filter("pathname", "=", ("/deleted",)),), (Filter("entry_page", "^=", ("/k",)),), ()):
-        found = deletion_preview.preview(connection, number, span, filters, 1 << 40)
+        with snapshot(connection):
+            found = deletion_preview.preview(connection, number, span, filters, 1 << 40)
         own = event_deletion.begin(connection, number, found.plan, found.events, NOON_MS)
         assert own is not None
         assert deletion_records.running(connection) == [(number, own)]
         while event_deletion.step(connection, number, own, NOON_MS):
             pass
-        assert deletion_records.records(connection, number)[0].state == deletion_records.DONE
+        done = deletion_records.records(connection, number)[0]
+        assert done.state == deletion_records.DONE
+        # Imported events have used nothing.
+        event_deletion._give_back(event_deletion.Step(connection, done, None, NOON_MS), [NOON_MS])
     assert not deletion_records.end(connection, number, 1, deletion_records.STOPPED, NOON_MS)
+    labels = Labels()
+    version = deletion.watch_labels(connection, labels)
+    assert deletion.delete_values(connection, labels, None, version, [(number, 0, page)])
+    assert deletion_records.with_texts(connection, NOON_MS) == [number]
+    deletion_records.texts_deleted(connection, [number], NOON_MS)
 
 
 def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
@@ -831,6 +865,7 @@ def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
     with contextlib.suppress(sqlite3.OperationalError):  # within a transaction already
         export_events(connection, number, io.BytesIO())
     last = import_records.records(connection, number)[0]
+    import_records.count(connection, number, last.number, (0, 0, 0), None)
     undo.begin(connection, number, last.number, NOON_MS)
     while undo.step(connection, number, last.number):
         pass
@@ -933,6 +968,8 @@ def test_read_statements_run_with_and_without_filters(statement_log: StatementLo
     assert filtered == {
         "events.events",
         "measurements.counts",
+        *("deletion_preview.events", "deletion_preview.visits", "deletion_preview.values"),
+        *("event_deletion.rows", "event_deletion.pages", "visit_rebuild.of_visit"),
     }
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tally.engine.archive import COLUMNS
 from tally.transfer import parquet
-from tally.transfer.line_format import COLUMNS
 from tests.support.process import Command
 
 LINES: tuple[dict[str, Any], ...] = (

@@ -17,13 +17,13 @@ import pytest
 
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
+from tally.engine.archive import Line, SumLine
 from tally.events.geoip import CountryDataError
 from tally.storage.database import open_database, transaction
 from tally.transfer import reader_process
 from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes
 from tally.transfer.files import BadFile, Source, open_source
 from tally.transfer.importer import Preview, import_events, preview_events
-from tally.transfer.line_format import Line, SumLine
 from tally.transfer.reader_process import ReaderProcess, chunks_of
 from tests.support.app import NOON_MS, ROOT
 from tests.support.cases import cases

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analytics_server import main
+from tally.engine.archive import FIELD_NUMBERS, Verdict
 from tally.maintenance import verify
-from tally.rollups.imported_sums import FIELD_NUMBERS
 from tally.rollups.rollup_state import IMPORTED, STALE
 from tally.rollups.traffic import traffic_of
 from tally.storage.database import connect_reader, open_database
@@ -39,7 +39,7 @@ def take(imports: Imports, format: str, content: str | bytes, *options: str) -> 
     return printed
 
 
-def wrong(imports: Imports) -> list[verify.Verdict]:
+def wrong(imports: Imports) -> list[Verdict]:
     """Return what verification finds wrong."""
     reader = connect_reader(imports.db)
     try:

@@ -34,22 +34,23 @@ from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import add_website
 from tally.api.events import EVENT_COLUMNS
+from tally.engine.archive import COLUMNS, Line
 from tally.events.dimensions import FIELDS
 from tally.events.validation import FieldWarning, Rejection
 from tally.events.visits import Visit
 from tally.maintenance.verify import verdicts
 from tally.rollups import rollup_state
 from tally.storage.database import connect_reader, open_database, transaction
-from tally.transfer import line_format
 from tally.transfer.chunks import Sizes
-from tally.transfer.exporter import count_events, export_events
+from tally.transfer.exporter import count_events
 from tally.transfer.files import MAX_LINE_BYTES, BadFile, _line_lists, open_source, open_target
 from tally.transfer.formats import IMPORTERS, TallyLines
 from tally.transfer.importer import Summary, import_events
-from tally.transfer.line_format import Line, LineReader
+from tally.transfer.line_format import LineReader
 from tally.transfer.visit_merge import News, cut
 from tests.support.app import NOON_MS, ROOT, App, MakeApp, new_database
 from tests.support.cases import cases
+from tests.support.exports import export_events
 from tests.support.imports import Imports
 from tests.support.process import Command, Serve, clean_environment, until
 from tests.support.read_api import DAY, custom, event, view
@@ -94,7 +95,7 @@ def read(item: Any, website: int = WEBSITE, now_ms: int = NOON_MS) -> Any:
 
 
 def test_the_keys_of_a_line_are_those_of_events_and_visitor() -> None:
-    assert (*EVENT_COLUMNS, "visitor") == line_format.COLUMNS
+    assert (*EVENT_COLUMNS, "visitor") == COLUMNS
 
 
 def test_values_of_a_line_are_kept() -> None:
@@ -663,12 +664,12 @@ def test_imported_lines_are_exported(database: Database) -> None:
     lines = database.lines()
     # Ids are assigned by the database, in the order of a chunk's lines.
     assert [line["id"] for line in lines] == [8, *range(1, 8)]
-    assert all(tuple(line) == line_format.COLUMNS for line in lines)
+    assert all(tuple(line) == COLUMNS for line in lines)
     for line, item in zip(lines, [VARIETY[-1], *VARIETY[:-1]], strict=True):
         own = {"id": line["id"], "visit": line["visit"], "visitor": line["visitor"], "timestamp": line["timestamp"]}
         own |= {"variant": "v"} if line["type"] == "ab_convert" else {}
         own |= {"channel": "Referral" if item.get("referrer") else "Direct"}
-        assert line == dict.fromkeys(line_format.COLUMNS) | item | own
+        assert line == dict.fromkeys(COLUMNS) | item | own
     assert lines[0]["timestamp"] == "1970-01-01T00:00:00.000+00:00"
     assert lines[-1]["timestamp"] == "2026-11-18T12:00:00.000+00:00"
     assert {line["type"]: line["visitor"] is None for line in lines}["vitals"]

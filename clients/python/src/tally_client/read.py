@@ -10,6 +10,10 @@ from typing import Literal, cast
 
 from tally_client.connection import Filters, Manager, Moment, Reader, joined, path
 from tally_client.schema import (
+    AlertAnswer,
+    AlertChanges,
+    AlertsAnswer,
+    AlertSnooze,
     AnnotationChanges,
     AnnotationsAnswer,
     AnnotationSaved,
@@ -50,6 +54,7 @@ from tally_client.schema import (
     KeyFigure,
     ListOrder,
     ManagedWebsiteAnswer,
+    NewAlert,
     NewAnnotation,
     NewChannel,
     NewDeletion,
@@ -1154,6 +1159,43 @@ class ManageClient(Manager):
     def send_notice(self, number: int) -> None:
         """Send a notice again."""
         self._request("POST", path("/api/v1/notices/{number}/send", number=number))
+
+    def list_alerts(self, website_id: str) -> AlertsAnswer:
+        """The alerts of a website."""
+        return cast(AlertsAnswer, self._request("GET", path("/api/v1/websites/{id}/alerts", id=website_id)))
+
+    def create_alert(self, website_id: str, body: NewAlert) -> AlertAnswer:
+        """Add an alert.
+
+        What each kind watches: docs/notifications.md. An account has at most 200 alerts.
+        """
+        return cast(AlertAnswer, self._request("POST", path("/api/v1/websites/{id}/alerts", id=website_id), body))
+
+    def update_alert(self, website_id: str, alert: str, body: AlertChanges) -> AlertAnswer:
+        """Change an alert.
+
+        Sets what is sent. With other limits the alert begins anew.
+        """
+        return cast(
+            AlertAnswer,
+            self._request("PATCH", path("/api/v1/websites/{id}/alerts/{alert}", id=website_id, alert=alert), body),
+        )
+
+    def delete_alert(self, website_id: str, alert: str) -> None:
+        """Delete an alert.
+
+        Its notices stay.
+        """
+        self._request("DELETE", path("/api/v1/websites/{id}/alerts/{alert}", id=website_id, alert=alert))
+
+    def snooze_alert(self, website_id: str, alert: str, body: AlertSnooze) -> AlertAnswer:
+        """Report nothing for some hours."""
+        return cast(
+            AlertAnswer,
+            self._request(
+                "POST", path("/api/v1/websites/{id}/alerts/{alert}/snooze", id=website_id, alert=alert), body
+            ),
+        )
 
     def list_share_links(self, website_id: str) -> ShareLinksAnswer:
         """The share links."""

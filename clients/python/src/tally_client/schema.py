@@ -582,6 +582,91 @@ class ChannelChanges(TypedDict):
     paused: NotRequired[bool]
 
 
+AlertKind: TypeAlias = Literal["spike", "drop", "silence", "goal", "new_source", "quota"]
+
+
+class Alert(TypedDict):
+    """An alert, with the fields of its kind."""
+
+    id: str
+    kind: AlertKind
+    # Ids of channels; null: all of the account.
+    channels: list[str] | None
+    # Of spike: times the usual visits.
+    factor: NotRequired[float]
+    # Of spike: also below the busiest hour of 28 days.
+    sensitive: NotRequired[bool]
+    # Of spike: so many visits in an hour, in place of the comparison.
+    min_visits: NotRequired[int | None]
+    # Of silence: so many hours, in place of the comparison.
+    hours: NotRequired[int | None]
+    # Of goal: id of a goal of the website.
+    goal: NotRequired[str]
+    # Of goal.
+    period: NotRequired[Literal["day", "week", "month"]]
+    # Of goal: conversions in the period.
+    min: NotRequired[int]
+    state: Literal["ok", "firing"]
+    since: str
+    judged_at: str | None
+    # Of the hour that was judged last.
+    result: Literal["waiting", "judged", "not_judged", "too_few_weeks", "not_enough_traffic"]
+    snoozed_until: str | None
+    created_at: str
+
+
+class AlertAnswer(TypedDict):
+    data: Alert
+
+
+class AlertsAnswer(TypedDict):
+    data: list[Alert]
+
+
+class NewAlert(TypedDict):
+    kind: AlertKind
+    # Ids of channels; null: all of the account.
+    channels: NotRequired[list[str] | None]
+    # Of spike: times the usual visits.
+    factor: NotRequired[float]
+    # Of spike: also below the busiest hour of 28 days.
+    sensitive: NotRequired[bool]
+    # Of spike: so many visits in an hour, in place of the comparison.
+    min_visits: NotRequired[int | None]
+    # Of silence: so many hours, in place of the comparison.
+    hours: NotRequired[int | None]
+    # Of goal: id of a goal of the website.
+    goal: NotRequired[str]
+    # Of goal.
+    period: NotRequired[Literal["day", "week", "month"]]
+    # Of goal: conversions in the period.
+    min: NotRequired[int]
+
+
+class AlertChanges(TypedDict):
+    # Ids of channels; null: all of the account.
+    channels: NotRequired[list[str] | None]
+    # Of spike: times the usual visits.
+    factor: NotRequired[float]
+    # Of spike: also below the busiest hour of 28 days.
+    sensitive: NotRequired[bool]
+    # Of spike: so many visits in an hour, in place of the comparison.
+    min_visits: NotRequired[int | None]
+    # Of silence: so many hours, in place of the comparison.
+    hours: NotRequired[int | None]
+    # Of goal: id of a goal of the website.
+    goal: NotRequired[str]
+    # Of goal.
+    period: NotRequired[Literal["day", "week", "month"]]
+    # Of goal: conversions in the period.
+    min: NotRequired[int]
+
+
+class AlertSnooze(TypedDict):
+    # null ends it.
+    hours: int | None
+
+
 class Channel(TypedDict):
     """A channel, without its URL and its secrets."""
 
@@ -662,7 +747,7 @@ class ReportPreviewAnswerData(TypedDict):
     text: str
     # As it is in mail.
     html: str
-    # The figures
+    # The figures, as webhooks have them.
     details: dict[str, Any]
 
 
@@ -813,13 +898,13 @@ class Import(TypedDict):
 DeletionFilters = TypedDict(
     "DeletionFilters",
     {
-        # A date or time
+        # A date or time, as `from` of the read API.
         "from": "str",
-        # A date
+        # A date, which is included, or a time, which is not.
         "to": "str",
         # Time zone of dates; by default that of the website.
         "tz": "NotRequired[str | None]",
-        # As in a query
+        # As in a query, such as filter_pathname=/internal.
         "filters": "NotRequired[list[str]]",
         # Types of events; by default all.
         "types": "NotRequired[list[str] | None]",
@@ -919,11 +1004,15 @@ ErrorCode: TypeAlias = Literal[
     "unknown_deletion",
     "preview_outdated",
     "deletion_running",
+    "unknown_alert",
     "unknown_channel",
+    "unknown_report",
     "unknown_notice",
     "channel_refused",
     "no_secret",
+    "too_many_alerts",
     "too_many_channels",
+    "too_many_reports",
     "website_exists",
     "too_many_websites",
     "too_many_share_links",

@@ -1,0 +1,51 @@
+"""How commands use an archive (tally/engine/archive.py), whose methods are asynchronous.
+
+Commands import this module in their functions, since importing asyncio takes longer than many commands run. Ctrl-C
+ends what waits for an archive as it ends any command.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
+
+from tally.accounts.definitions import all_definitions
+from tally.engine.values import Goal
+from tally.settings import Settings
+from tally.sqlite.archive import FileArchive
+from tally.storage.database import Connection, transaction
+
+T = TypeVar("T")
+
+
+def archive_of(settings: Settings, connection: Connection) -> FileArchive:
+    """Return the archive of the database, which writes on a connection."""
+
+    async def write(step: Callable[..., T], *what: Any) -> T:
+        with transaction(connection):
+            return step(connection, *what)
+
+    def goals_of(website: int) -> Sequence[Goal]:
+        definitions = all_definitions(connection).get(website, ())
+        if not any(definition.kind == "goal" for definition in definitions):
+            return []
+        from tally.api.params import goals_of  # here: 90 ms, which most files do not need
+
+        return [saved.goal for saved in goals_of(definitions)]
+
+    return FileArchive(settings.db, write, goals_of)
+
+
+def iterated(items: AsyncIterator[T]) -> Iterator[T]:
+    """Yield what an archive yields, without an event loop of the caller."""
+
+    async def following() -> T | None:
+        return await anext(items, None)
+
+    with asyncio.Runner() as runner:
+        while (item := runner.run(following())) is not None:
+            yield item
+
+
+def done(call: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a call of an archive."""
+    return asyncio.run(call)
