@@ -8,6 +8,7 @@ Texts travel as parameters of statements in the request's form, never inside a s
 
 import asyncio
 import contextlib
+import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -81,7 +82,7 @@ class Client:
         """The same for rows as lines of JSON."""
         if lines:
             query = {"database": self._database, "query": f"insert into {table} format JSONEachRow"}
-            await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, lines)
+            await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, io.BytesIO(lines))
 
     async def rows(
         self,
@@ -135,7 +136,7 @@ class Client:
             with contextlib.suppress(asyncio.CancelledError, Refused, NoAnswer):
                 await running
 
-    async def _send(self, query: Mapping[str, str], body: bytes | aiohttp.FormData) -> bytes:
+    async def _send(self, query: Mapping[str, str], body: bytes | io.BytesIO | aiohttp.FormData) -> bytes:
         if self._session is None:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._query_s + 5))
         try:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import orjson
 
-
 RUNNING, INTERRUPTED, COMPLETE, UNDOING, UNDONE = "running", "interrupted", "complete", "undoing", "undone"
 FOLLOWING = "following"
 # A transaction takes 50 ms, reading a chunk of lines a second.
