@@ -46,6 +46,10 @@ class CopyFacts:
         """Return what the time of the website has more than UTC."""
         return self._offset_ms
 
+    def is_complete(self, website: int) -> bool:
+        """Return True: a question that needs what ClickHouse lacks is SQLite's (`FollowReports`)."""
+        return True
+
     async def refresh(self) -> None:
         """Do nothing: SQLite's reports are refreshed."""
 
