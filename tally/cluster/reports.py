@@ -20,13 +20,9 @@ from tally.errors import ApiError
 from tally.sqlite.changes import Changes
 from tally.sqlite.reports import SqliteReports
 from tally.storage.cluster_tables import Copy, copy_of
-from tally.storage.fair_queue import FairQueue
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS
 
-# ClickHouse answers so many questions at once; the others wait, in turn by account.
-_AT_ONCE = 8
-_UNBOUNDED = 1 << 30
 _OF_SQLITE = frozenset(
     ("version", "refresh", "traffic", "first_event_ms", "imported_days", "page_titles", "realtime", "cache")
 )
@@ -81,7 +77,6 @@ class FollowReports:
         self.by_clickhouse = self.by_sqlite = 0
         self._sqlite, self._database, self._changes = sqlite, database, changes
         self._shipper, self._servers = shipper, servers
-        self._queue = FairQueue(range(_AT_ONCE), _UNBOUNDED)
 
     def __getattr__(self, name: str) -> Any:
         asked = getattr(self._sqlite, name)
@@ -109,9 +104,7 @@ class FollowReports:
             own = [_of_copy(one, copy.copy) for one in asked]
             # Heatmaps have days in place of a scope, and the website before them.
             own = own if scopes else [copy.copy, *own[1:]]
-            slot = self._queue.request(requester.claim)
             try:
-                await slot
                 found = await ask(*own, **{key: _of_copy(one, copy.copy) for key, one in more.items()})
             except (ApiError, NotWritten):
                 if requester.is_gone():
@@ -120,8 +113,6 @@ class FollowReports:
                 if await self._copy_of(website) == (copy, offset_ms):
                     self.by_clickhouse += 1
                     return found
-            finally:
-                self._queue.withdraw(requester.claim, slot)
         self.by_sqlite += 1
         return await getattr(self._sqlite, name)(*asked, **more)
 
