@@ -45,7 +45,7 @@ const ROUTES = [
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/crawlers$/, "crawlers", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, "rejected", true],
   [
-    /^\/websites\/(?<id>[0-9a-f-]{36})\/settings(?:\/(?<section>tracking|goals|sharing|exclusions|data|danger))?$/,
+    /^\/websites\/(?<id>[0-9a-f-]{36})\/settings(?:\/(?<section>tracking|goals|alerts|sharing|exclusions|data|danger))?$/,
     "website_settings",
     true,
   ],

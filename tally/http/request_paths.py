@@ -30,7 +30,7 @@ READ_PATHS = "/api/v1/websites"
 # The API of the pages.
 ACCOUNT_PATHS = ("/api/account", "/api/share")
 # Of the management API, where no page reads; READ_PATHS has the rest of it.
-MANAGED_PATHS = ("/api/v1/channels", "/api/v1/notices")
+MANAGED_PATHS = ("/api/v1/channels", "/api/v1/notices", "/api/v1/reports")
 API_PATHS = "/api/"
 MCP_PATH = "/mcp"
 # Where programs connect to it (tally/api/oauth.py).

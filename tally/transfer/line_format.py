@@ -71,6 +71,8 @@ CRAWL_COLUMNS = ("type", "day", "crawler", "pathname", "source", "requests")
 `source` is one of SOURCES. The reader of access logs names `timestamp` and `id` in place of the day: such a line has a
 key as an event has."""
 
+# In the keys of such lines, in place of the number of an event type.
+_CRAWL = -1
 # Of a website and day.
 _MAX_FIGURE = 1 << 40
 # The figures of visits go together: ratios of some visits alone would be wrong.
@@ -173,7 +175,7 @@ class LineReader:
     def _crawl(self, number: int, item: dict[str, Any]) -> CrawlLine | Skip:
         key = None
         if "timestamp" in item:
-            ts_ms, key = self._time(item["timestamp"]) + self._offset_ms, self._key(0, item)[0]
+            ts_ms, key = self._time(item["timestamp"]) + self._offset_ms, self._key(_CRAWL, item)[0]
         else:
             ts_ms = self._date(item) * DAY_MS
         crawler, path = item.get("crawler") or "", item.get("pathname")

@@ -334,6 +334,8 @@ class Scenario:
         self.token, self.link = link.json["data"]["path"].removeprefix("/share/"), link.json["data"]["id"]
         goal = await self.owner("POST", f"/api/account/websites/{self.website}/goals", CONTENTS["goals"])
         self.definition = goal.json["data"]["id"]
+        alert = await self.owner("POST", f"/api/account/websites/{self.website}/alerts", {"kind": "drop"})
+        self.alert = alert.json["data"]["id"]
         sent = {"email": "invited@example.com", "role": "editor"}
         feed = await self.owner("POST", "/api/account/channels", {"kind": "feed", "name": "Reader"})
         self.channel = feed.json["data"]["id"]
@@ -355,6 +357,7 @@ class Scenario:
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
         values |= {
             "invitation": self.invitation,
+            "alert": self.alert,
             "channel": self.channel,
             "report": self.report,
             "definition": self.definition,
@@ -497,7 +500,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
     values["passkey"] = "AA"
-    values |= {"channel": scenario.channel, "report": scenario.report}
+    values |= {"alert": scenario.alert, "channel": scenario.channel, "report": scenario.report}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}

@@ -165,6 +165,7 @@ async def owner_session(make_app: MakeApp) -> OwnerSession:
         "link": link["id"],
         "invitation": "2" * 16,
         "passkey": "AA",
+        "alert": "5" * 16,
         "channel": "3" * 16,
         "report": "4" * 16,
         "definition": "1" * 16,

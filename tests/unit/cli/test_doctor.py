@@ -42,7 +42,7 @@ from tests.support.process import NOBODY, Serve, by_root, clean_environment, unt
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 TOPICS = {
-    *("program", "agents", "zones", "countries", "server", "permissions", "disk"),
+    *("program", "agents", "zones", "countries", "lists", "server", "permissions", "disk"),
     *("log", "backups", "clock", "proxies", "database"),
 }
 is_root = os.geteuid() == 0

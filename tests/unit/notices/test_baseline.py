@@ -6,14 +6,20 @@ factor of the day, log-normal with 25 percent; the count is Poisson of a gamma d
 those of docs/decisions/alerts-by-hour-of-the-week.md with a margin, which a change of the rules should not exceed.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from statistics import fmean, median
 
 import numpy as np
 import pytest
 
+from tally.demo import traffic
+from tally.demo.sites import SITES
+from tally.events.visits import VISIT_GAP_MS
 from tally.notices import baseline
 from tally.notices.baseline import WEEK_HOURS, Hours, Verdict
+from tally.timestamps import DAY_MS, HOUR_MS
+from tests.support.app import NOON_MS
 from tests.support.cases import cases
 
 WEEKS = 60
@@ -108,6 +114,30 @@ def test_false_alarms_and_detection_on_simulated_websites(size: int, variation: 
         for judge in (baseline.drop, baseline.silence)
     )
     assert (dropped, silent) <= ((24, 7) if size == 100 else (7, 3))
+
+
+def demo_hours(domain: str) -> tuple[list[int], int]:
+    """Return the visits of each hour of a website of the demo, from a midnight of Thursday on, and the last hour."""
+    visits, seen = Counter[int](), dict[str, int]()
+    for line in traffic.lines(next(one for one in SITES if one.domain == domain), NOON_MS, 1):
+        if line["type"] in ("pageview", "event"):
+            if line["timestamp"] - seen.get(line["visitor"], 0) > VISIT_GAP_MS:
+                visits[line["timestamp"] // HOUR_MS] += 1
+            seen[line["visitor"]] = line["timestamp"]
+    begin, end = -(-min(visits) // WEEK_HOURS) * WEEK_HOURS, NOON_MS // HOUR_MS
+    return [visits[hour] for hour in range(begin, end)], end
+
+
+def test_the_demo_has_no_alert_but_for_the_day_on_a_news_site() -> None:
+    visits, end = demo_hours("travel.example")
+    hours = hours_of(visits)
+    judged = range(FIRST, len(hours))
+    for judge in (baseline.spike, baseline.drop, baseline.silence):
+        assert [index for index in judged if _fires(judge(hours, index))] == []
+    sensitive = [index for index in judged if _fires(baseline.spike(hours, index, is_sensitive=True))]
+    days = {(end - len(hours) + index) * HOUR_MS // DAY_MS for index in sensitive}
+    assert days <= {NOON_MS // DAY_MS - age for age in (46, 47)}
+    assert days
 
 
 def test_a_tenfold_night_counts_only_where_it_is_a_record() -> None:
