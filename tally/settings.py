@@ -305,6 +305,20 @@ def _script_path(value: str) -> str:
     return _own_path(value)
 
 
+def _clickhouse_urls(value: str) -> tuple[str, ...]:
+    urls = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    for url in urls:
+        if not re.fullmatch(r"https?://(?:[!-+\--.0-?A-~]{1,256}@)?[A-Za-z0-9.\[\]:-]{1,253}/?", url):
+            raise BadSetting("must be URLs such as http://clickhouse.internal:8123, with USER:PASSWORD@ where needed")
+    return urls
+
+
+def _database_name(value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", value):
+        raise BadSetting("must be lower-case letters, digits and _, such as tally")
+    return value
+
+
 def _setting(default: Any, help: str, read: Callable[[str], Any], value: str = "") -> Any:
     return field(default=default, metadata={"help": help, "read": read, "value": value})
 
@@ -559,6 +573,18 @@ class Settings:
     upgrade_backup: str = _setting(
         "yes", "copy the database before it is upgraded: yes, or no for an upgrade without a copy", _one_of("yes", "no")
     )
+    clickhouse: tuple[str, ...] = _setting(
+        (),
+        "ClickHouse server that follows the database; repeatable, for the replicas of one cluster",
+        _clickhouse_urls,
+        "URL",
+    )
+    cluster_mode: str = _setting(
+        "none",
+        "follow: ship every commit to --clickhouse, which then answers reports, while the database stays complete",
+        _one_of("none", "follow"),
+    )
+    cluster_name: str = _setting("tally", "name of the database in ClickHouse", _database_name)
     metrics_token: str = _setting(
         "", "bearer token that /metrics requires; without it, /metrics answers this machine alone", _token
     )
@@ -613,6 +639,10 @@ def _all_hosts() -> tuple[str, ...]:
     return ("0.0.0.0",)
 
 
+# They are, or may contain, a secret: an error does not show them.
+_SECRET = ("metrics_token", "backup_to", "smtp_url", "clickhouse")
+
+
 def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], environment: Mapping[str, str]) -> Any:
     given = options.get(setting.name)
     if given:
@@ -625,6 +655,5 @@ def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], env
     try:
         return setting.metadata["read"](text)
     except BadSetting as bad:
-        # The token is a secret, and the URL may contain one.
-        given_text = "" if setting.name in ("metrics_token", "backup_to", "smtp_url") else f" (got {text!r})"
+        given_text = "" if setting.name in _SECRET else f" (got {text!r})"
         raise BadSetting(f"{source} {bad}{given_text}") from None

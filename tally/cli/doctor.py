@@ -54,11 +54,13 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     of_backups = ("backup_dir", "backup_to", "backup_credentials", "upgrade_backup")
     of_mail = ("smtp_url", "smtp_password_file", "mail_from")
     of_sign_in = ("base_url", "base_path", "oidc_issuer", "oidc_logout")
+    of_cluster = ("clickhouse", "cluster_mode", "cluster_name")
     for name in (
         "geoip_db",
         "lists_dir",
         "min_free_disk",
         *of_backups,
+        *of_cluster,
         "acme",
         "acme_directory",
         "acme_store",
@@ -107,6 +109,10 @@ def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:
         if is_drill:
             yield from _done(doctor_offsite.restore_drill, case)
     yield from _done(database, case)
+    if case.settings.cluster_mode != "none":
+        from tally.cluster import doctor as followed  # here: most installations do not need it
+
+        yield from _done(followed.cluster, case)
 
 
 def certificate(case: Case) -> Iterator[Finding]:

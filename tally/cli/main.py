@@ -75,6 +75,7 @@ GROUPS = (
             Command("upgrade", "upgrade", "upgrade the database to this release; --check shows the changes"),
             Command("verify", "database", "recount rollups from raw events and compare"),
             Command("compact", "database", "return free space of the database to the file system"),
+            Command("cluster", "cluster", "have ClickHouse follow the database and answer reports"),
         ),
     ),
     ("Other", (HELP,)),

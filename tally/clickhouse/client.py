@@ -76,11 +76,14 @@ class Client:
 
     async def insert(self, table: str, rows: Iterable[Mapping[str, Any]], token: str) -> None:
         """Store rows, once for a token however often it is called with the same ones. Raises Refused, NoAnswer."""
-        body = b"\n".join(map(orjson.dumps, rows))
-        if body:
+        await self.insert_lines(table, b"\n".join(map(orjson.dumps, rows)), token)
+
+    async def insert_lines(self, table: str, lines: bytes, token: str) -> None:
+        """The same for rows as lines of JSON."""
+        if lines:
             query = {"database": self._database, "query": f"insert into {table} format JSONEachRow"}
             # As a file: aiohttp warns of large bodies in one piece.
-            await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, BytesIO(body))
+            await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, BytesIO(lines))
 
     async def rows(
         self,

@@ -23,7 +23,7 @@ _VISIT = (
 )
 _MEASURES = ", ".join(f"{name} Nullable(Int64)" for name in MEASURES)
 # By table: columns, partition, order.
-_TABLES = {
+TABLES = {
     # Traffic of days that are not settled: each event with the source that it was sent with.
     "event": (f"{_PLACE}, {_EVENT}", "day", "website, day, visitor, ts, id"),
     # Traffic of settled days: with what is known of its visit, and the visit's source in place of the event's own.
@@ -53,6 +53,8 @@ _TABLES = {
         "intDiv(day, 32)",
         "website, pathname, day, width, kind, y, x",
     ),
+    # The batches of a server's outbox that are stored completely: the last of each shipment.
+    "shipped": ("series String, number UInt64", "tuple()", "series, number"),
 }
 _DURABLE = {
     # An insert is on the disk before it is answered.
@@ -75,7 +77,7 @@ def statements(*, is_replicated: bool) -> list[str]:
         settings = _DURABLE | {"non_replicated_deduplication_window": _BLOCKS}
     written = ", ".join(f"{name} = {value}" for name, value in settings.items())
     found = []
-    for name, (columns, partition, order) in _TABLES.items():
+    for name, (columns, partition, order) in TABLES.items():
         place = f"'/tally/{{shard}}/{{database}}/{name}', '{{replica}}'"
         engine = f"ReplicatedMergeTree({place})" if is_replicated else "MergeTree"
         found.append(
@@ -83,3 +85,24 @@ def statements(*, is_replicated: bool) -> list[str]:
             f" partition by {partition} order by ({order}) settings {written}"
         )
     return found
+
+
+def create_database(name: str) -> str:
+    """Return the statement that creates a database where it is missing."""
+    return f"create database if not exists {name}"
+
+
+def drop(table: str) -> str:
+    """Return the statement that deletes a table."""
+    return f"drop table if exists {table} sync"
+
+
+def sync(table: str) -> str:
+    """Return the statement that waits until a replica has what the others have."""
+    return f"system sync replica {table}"
+
+
+def delete_of(table: str, website: int, before_day: int | None) -> str:
+    """Return the statement that deletes the rows of a website, of all days or those before one, on all replicas."""
+    days = "" if before_day is None else f" and day < {before_day}"
+    return f"alter table {table} delete where website = {website}{days} settings mutations_sync = 2"

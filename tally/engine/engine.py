@@ -20,12 +20,13 @@ OnCommitted = Callable[[Sequence[PreparedEvent]], None]
 
 
 class Health(NamedTuple):
-    """Why an engine accepts no events, "" where it does, how many events wait to be durable, and whether the last
-    backup failed."""
+    """Why an engine accepts no events, "" where it does, how many events wait to be durable, whether the last backup
+    failed, and how many commits another database that follows does not have yet, None where none follows."""
 
     problem: str
     queue: int
     has_failed_backup: bool = False
+    lag: int | None = None
 
 
 class Engine(Protocol):

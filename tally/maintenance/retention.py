@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tally.columns import column_days, deleted_rows
 from tally.columns.statements import WEB_VITALS
 from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STEP
-from tally.storage import event_data
+from tally.storage import cluster_tables, event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.timestamps import DAY_MS
 
@@ -92,6 +92,7 @@ def keep(connection: sqlite3.Connection, website: int, day: int, version: int) -
 def expire(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Delete a limited number of the events of days before `end`; return whether there may be more."""
     row = _oldest(connection, website, end)
+    cluster_tables.expire(connection, website, end)
     if _delete(connection, website, row[0] if row else end):
         return True
     if row is None:

@@ -50,6 +50,12 @@ def cell_of(kind: int, bin_y: int, bin_x: int) -> tuple[int, int]:
     return band, row * COLUMNS + (BINS_X if kind == SCROLL else bin_x)
 
 
+def bin_in(band: int, cell: int) -> tuple[int, int, int]:
+    """Return the kind, row and column of a cell of a band: the reverse of `cell_of`."""
+    row, column = divmod(cell, COLUMNS)
+    return (SCROLL, band * BAND_ROWS + row, 0) if column == BINS_X else (CLICK, band * BAND_ROWS + row, column)
+
+
 def packed(cells: Mapping[int, int]) -> bytes:
     """Encode the cells of a band; b"" without cells."""
     if not cells:

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from tally.engine.values import WIDTHS
-from tally.rollups.heatmap_grid import Cells, add, cell_of, packed, totals
+from tally.rollups.heatmap_grid import Cells, add, bin_in, cell_of, packed, totals
 from tally.rollups.rollup_state import tiles
 
 LEVELS = (0, 3, 6)
@@ -187,6 +187,25 @@ def _count(connection: sqlite3.Connection, website: int, counts: dict[Row, list[
 
 
 # --- reading
+
+
+def all_points(connection: sqlite3.Connection, website: int) -> Iterator[Row]:
+    """Yield the points of all pages and days, packed or not: some places twice."""
+    yield from connection.execute(
+        "/* heatmaps.all_unpacked */ select day, pathname, viewport, kind, bin_y, bin_x, points from heatmap_point"
+        " where website = ? and day >= 0 order by day",
+        (website,),
+    )
+    for day, pathname, band, *blobs in connection.execute(
+        f"/* heatmaps.all_packed */ select block, pathname, band, {', '.join(WIDTHS)} from heatmap_block"
+        " where website = ? and pathname >= 0 and level = 0 order by block",
+        (website,),
+    ):
+        for width, blob in enumerate(blobs):
+            found = Counter[int]()
+            add(found, blob)
+            for cell, points in found.items():
+                yield (day, pathname, width, *bin_in(band, cell), points)
 
 
 def cells(

@@ -144,6 +144,15 @@ class Decision:
         """The websites with `(other)` in place of new values."""
         return set() if self.check is None else {website for website, _ in self.check.events}
 
+    @property
+    def left_again(self) -> list[tuple[int, int, int]]:
+        """(website, ts, id) of the stored leaves that were sent again."""
+        return [
+            (key[0], *self._left_before[key])
+            for key, leave in self._left.items()
+            if leave.place is None and key in self._left_before
+        ]
+
     def _outcomes(self, requests: Sequence[WriteRequest]) -> list[Outcomes]:
         outcomes: list[Outcomes] = []
         for request, month in zip(requests, self._months, strict=True):

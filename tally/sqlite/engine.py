@@ -24,6 +24,7 @@ from tally.sqlite.group_commit import GroupCommit
 from tally.sqlite.realtime import Realtime
 from tally.sqlite.reports import SqliteReports
 from tally.sqlite.writer import EventWriter, WriteResult
+from tally.storage import cluster_tables
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader
 from tally.storage.value_limits import Limits
@@ -67,6 +68,9 @@ class SqliteEngine:
         node, database = self._node, self._node.database
         with database.explaining():
             self.changes.last_id = await database.writer.run(self.event_writer.start)
+            if self.event_writer.outbox is None:
+                # What is stored from now on is in no copy.
+                await database.write(lambda connection: cluster_tables.end_all(connection, "server without cluster"))
         node.registry.others_wrote = self._others_wrote
         reader = await on_thread(
             connect_reader(database.path, BUILDER_CACHE_KIB), lambda: connect_reader(database.path, BUILDER_CACHE_KIB)

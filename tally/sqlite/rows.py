@@ -11,9 +11,9 @@ dimensions by column (tally/reports/open_days.py).
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, cast
 
 from tally.columns import deleted_rows, statements
 from tally.engine.ingest import PreparedEvent
@@ -97,6 +97,23 @@ class Rows:
             self._ab.append((*self._place(row), HEATMAP, 0, *self._dimensions(row), 0, 0, 0, None))
         else:
             self._take_ab(row)
+
+    def places(self, events: Iterable[PreparedEvent]) -> Iterator[tuple[int, int, int]]:
+        """Yield the id, visitor and variant (a label) of each of the events that the rows were made of, 0 where it has
+        none."""
+        traffic, vitals, others = iter(self._events), iter(self._vitals), iter(self._ab)
+        for row in events:
+            event = row.event
+            if event.type in TRAFFIC:
+                stored = next(traffic)
+                yield stored[2], stored[4], 0
+            elif event.type in (VITALS, LEAVE):
+                yield cast(int, next(vitals)[2]), 0, 0
+            elif event.type == HEATMAP and event.points and event.viewport_width:
+                yield 0, 0, 0
+            else:
+                other = cast(tuple[int, ...], next(others))
+                yield other[2], other[4], other[-3]
 
     def store(self) -> None:
         """Write the collected rows."""

@@ -12,14 +12,14 @@ every moment all ids up to the last one (`WriteResult.last_id`) are committed or
 
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tally.clock import Clock
 from tally.engine.ingest import Outcomes, PreparedEvent, WriteRequest
 from tally.events.sessions import Sessions
 from tally.events.visits import Visit
 from tally.sqlite import event_ids
-from tally.sqlite.decision import Decider
+from tally.sqlite.decision import Decider, Decision
 from tally.sqlite.rows import Rows
 from tally.storage import crawler_days
 from tally.storage.database import transaction
@@ -43,6 +43,16 @@ class WriteResult(NamedTuple):
     offsets: Mapping[int, int]
 
 
+class Outbox(Protocol):
+    """What takes the stored events for another database, in the transaction that stores them."""
+
+    def take(self, connection: sqlite3.Connection, decision: Decision, rows: Rows) -> None:
+        """Store what a group has stored; its transaction may still fail."""
+
+    def keep(self) -> None:
+        """Keep what was taken last, whose transaction is committed."""
+
+
 class EventWriter:
     """Writes groups of requests; holds visitors, labels and ids. Used by the writer's thread alone."""
 
@@ -55,6 +65,7 @@ class EventWriter:
     ) -> None:
         self.decider = Decider(sessions, limit_of, clock, value_limits)
         self._next_id = self.ids_end = 0
+        self.outbox: Outbox | None = None
 
     def start(self, connection: sqlite3.Connection) -> int:
         """Continue after the ids that the file has reserved; return the last of them."""
@@ -82,11 +93,15 @@ class EventWriter:
                 crawls = [crawl for request in requests for crawl in request.crawls]
                 if crawls:
                     crawler_days.add(connection, self.decider.labels, crawls)
+                if self.outbox is not None:
+                    self.outbox.take(connection, decision, rows)
         except BaseException:
             self.decider.undo()
             self._next_id, self.ids_end = ids
             raise
         self.decider.keep(decision)
+        if self.outbox is not None:
+            self.outbox.keep()
         last_id = self._next_id - 1
         return WriteResult(
             decision.outcomes, decision.kept, decision.used, last_id, rows.visits, decision.folded, decision.offsets

@@ -13,6 +13,7 @@ from contextlib import closing
 from functools import cache
 
 from tally.resources import asset
+from tally.storage import cluster_tables
 from tally.storage.database import statements
 
 _STATISTICS = frozenset(("sqlite_stat1", "sqlite_stat4"))
@@ -28,7 +29,7 @@ def differences(connection: sqlite3.Connection) -> str:
 
     The database has the schema version of this release.
     """
-    expected, stored = expected_schema(), _schema(connection)
+    expected, stored = expected_schema(has_cluster=cluster_tables.exist(connection)), _schema(connection)
     words = [
         *(f"the {kind} {name!a} is not part of Tally" for kind, name in sorted(stored.keys() - expected.keys())),
         *(f"the {kind} {name} is missing" for kind, name in sorted(expected.keys() - stored.keys())),
@@ -43,10 +44,12 @@ def differences(connection: sqlite3.Connection) -> str:
 
 
 @cache
-def expected_schema() -> Schema:
-    """Return the objects that schema.sql makes."""
+def expected_schema(*, has_cluster: bool = False) -> Schema:
+    """Return the objects that schema.sql makes, with those of a server that follows with ClickHouse."""
     with closing(sqlite3.connect(":memory:")) as new:
         for statement in statements(asset("schema.sql").read_text("utf-8")):
+            new.execute(statement)
+        for statement in statements(cluster_tables.SCRIPT) if has_cluster else ():
             new.execute(statement)
         return _schema(new)
 

@@ -31,7 +31,7 @@ from tally.columns import deleted_rows
 from tally.columns.statements import EXPERIMENTS, TABLES, TRAFFIC, WEB_VITALS
 from tally.events.sessions import Sessions
 from tally.rollups import experiments, heatmaps, imported_sums, rollup_state
-from tally.storage import deletion_records, heatmap_texts
+from tally.storage import cluster_tables, deletion_records, heatmap_texts
 from tally.storage.deletion_records import DONE, RUNNING, DeletionRecord, Plan, matching
 from tally.storage.import_records import IMPORT_OF
 from tally.storage.sql.filters import conditions
@@ -85,6 +85,7 @@ def step(
     if record is None or record.state != RUNNING or record.progress is None:
         return False
     phase, *place = orjson.loads(record.progress)
+    cluster_tables.end(connection, website, "deleted events")
     with secure_delete(connection):
         following, deleted = _PHASES[phase](Step(connection, record, sessions, now_ms), (place[0], place[1], place[2]))
     if following is None:

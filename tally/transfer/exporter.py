@@ -11,7 +11,7 @@ The columns here follow COLUMNS in tally/engine/archive.py; tally/api/read.py re
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -38,7 +38,7 @@ from tally.transfer.line_format import CRAWL_COLUMNS, CRAWL_TYPE, SUM_COLUMNS, S
 _ROWS_AT_ONCE = 1_000
 # 20,000 usual texts, or a thousand of the longest.
 _MAX_CHARACTERS = 8_000_000
-_LABELLED = (*FIELDS, "event_name", "experiment", "variant", "goal")
+LABELLED = (*FIELDS, "event_name", "experiment", "variant", "goal")
 _PLAIN = ("type", "visitor", "visit", "event_data", "value", *MEASURES)
 # The columns that each of the tables lacks, with the value to read instead.
 _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
@@ -174,8 +174,42 @@ def newest_ms(connection: sqlite3.Connection, website: int) -> int:
     return found and found - day_offset_ms(connection, website)
 
 
-def _batches(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int) -> Iterator[list[tuple[Any, ...]]]:
-    select = f"/* exporter.rows */ {_select('ts >= :begin and ts < :end')}"
+class StoredLine(NamedTuple):
+    """An event as it is stored, in website time. `texts`: those of LABELLED; `carries`: whether the visit has its
+    acquisition from it; the fields of the acquisition are those of the visit."""
+
+    ts: int
+    id: int
+    type: int
+    texts: list[str | None]
+    visitor: int
+    event_data: str | None
+    value: float | None
+    measures: Sequence[int | None]
+    carries: bool
+
+
+def stored_lines(connection: sqlite3.Connection, website: int) -> Iterator[list[StoredLine]]:
+    """Yield the events of a website, many at once, within a snapshot of the caller."""
+    texts, end = _Texts(connection), _FIRST_TEXT + len(LABELLED)
+    carries = {"event": f"ts = {of_visit('start_ms + own.acquired_after_ms')}"}
+    for rows in _batches(connection, website, 0, _END_MS, carries):
+        known = texts.of(rows)
+        with _damage_found():
+            found = [
+                StoredLine(
+                    *(row[0], row[1], row[end], [known[number] for number in row[_FIRST_TEXT:end]], row[end + 1] or 0),
+                    *(row[end + 3], row[end + 4], row[end + 5 : -1], bool(row[-1])),
+                )
+                for row in rows
+            ]
+        yield found
+
+
+def _batches(
+    connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int, more: Mapping[str, str] | None = None
+) -> Iterator[list[tuple[Any, ...]]]:
+    select = f"/* exporter.rows */ {_select('ts >= :begin and ts < :end', more)}"
     for begin_ms, end_ms in _with_rows(connection, website, from_ms, to_ms):
         yield from _fetched(connection.execute(select, {"website": website, "begin": begin_ms, "end": end_ms}))
 
@@ -213,10 +247,12 @@ def _with_rows(
         yield begin_ms, end_ms
 
 
-def _select(condition: str) -> str:
+def _select(condition: str, more: Mapping[str, str] | None = None) -> str:
+    """`more`: SQL of another column by table, 0 where the table is not named."""
     # SQLite merges the three tables in the order of their keys, without sorting.
     parts = " union all ".join(
-        f"select ts, id, {', '.join(f'{missing.get(column, column)} as {column}' for column in (*_LABELLED, *_PLAIN))}"
+        f"select ts, id, {', '.join(f'{missing.get(column, column)} as {column}' for column in (*LABELLED, *_PLAIN))}"
+        f"{'' if more is None else f', {more.get(table, 0)}'}"
         f" from {table} where website = :website and {condition}"
         for table, missing in _TABLES
     )
@@ -270,7 +306,7 @@ class _Texts:
 
     def of(self, rows: Iterable[Sequence[Any]]) -> dict[int, str | None]:
         """Return a mapping with the texts of all labels of these rows; None for unset."""
-        end = _FIRST_TEXT + len(_LABELLED)
+        end = _FIRST_TEXT + len(LABELLED)
         return self.of_labels(set().union(*[row[_FIRST_TEXT:end] for row in rows]))
 
     def of_labels(self, labels: set[int]) -> dict[int, str | None]:
@@ -290,7 +326,7 @@ class _Texts:
 
 def _values(row: Sequence[Any], texts: dict[int, str | None], offset_ms: int) -> Row:
     """Return the values of COLUMNS for a row of the database."""
-    end = _FIRST_TEXT + len(_LABELLED)
+    end = _FIRST_TEXT + len(LABELLED)
     *dimensions, name, experiment, variant, goal = [texts[number] for number in row[_FIRST_TEXT:end]]
     type_, visitor, visit, data, value, *metrics = row[end:]
     # Heatmap events have no visitor, stored as 0.

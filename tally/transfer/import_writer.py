@@ -43,7 +43,7 @@ from tally.events.validation import (
 )
 from tally.events.visits import packed_acquisition
 from tally.rollups import experiments, imported_sums, rollup_state, web_vitals
-from tally.storage import crawler_days, event_data, import_records, value_limits
+from tally.storage import cluster_tables, crawler_days, event_data, import_records, value_limits
 from tally.storage.bulk_insert import insert
 from tally.storage.database import snapshot
 from tally.storage.disk_space import TOO_LITTLE_SPACE, min_free_bytes
@@ -126,6 +126,7 @@ class Part:
     def take(self, lines: Sequence[AnyLine]) -> None:
         """Store the new ones of the lines. Takes 10 to 13 µs a line."""
         events, sums, crawls = divided(lines)
+        cluster_tables.end(self._connection, self._website, "import")
         if sums:
             self._take_sums(sums)
         if events:

@@ -30,7 +30,7 @@ from tally.accounts.websites import secure_delete
 from tally.columns import column_days, deleted_rows
 from tally.columns.statements import TRAFFIC
 from tally.rollups import experiments, imported_sums, rollup_state
-from tally.storage import crawler_days, event_data, import_records, visit_rows
+from tally.storage import cluster_tables, crawler_days, event_data, import_records, visit_rows
 from tally.storage.bulk_insert import insert
 from tally.storage.import_records import COMPLETE, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
 from tally.timestamps import DAY_MS
@@ -74,6 +74,7 @@ def step(connection: sqlite3.Connection, website: int, number: int) -> bool:
     if row is None:
         return False
     phase, *place = orjson.loads(row[0])
+    cluster_tables.end(connection, website, "undone import")
     with secure_delete(connection):
         following = _PHASES[phase](connection, website, number, tuple(place))
     if following is None:

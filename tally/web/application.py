@@ -31,7 +31,7 @@ from tally.resources import asset
 from tally.settings import Settings
 from tally.timeranges import zone
 from tally.web import pages, status, tracker
-from tally.web.components import components, sqlite_engine
+from tally.web.components import components, engine_of
 from tally.web.routes import FIXED_ROUTES, add_routes, report_routes
 
 _MIDDLEWARES = (track_requests, handle_errors, status.detect_hidden_proxy, refuse_uncertain)
@@ -41,13 +41,15 @@ def build_app(
     settings: Settings,
     clock: Clock | None = None,
     *,
-    engine: EngineFactory = sqlite_engine,
+    engine: EngineFactory | None = None,
     reports: Sequence[Report[Any]] = REPORTS,
 ) -> web.Application:
     """Return the application over the database of `settings`, which is open while the application runs.
 
-    `engine` makes the engine that stores events and answers `reports` (tally/engine/engine.py).
+    `engine` makes the engine that stores events and answers `reports` (tally/engine/engine.py), by default that of
+    the settings.
     """
+    engine = engine or engine_of(settings)
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
     allowed_networks(settings.notify_networks)  # raises ValueError before anything is opened

@@ -24,6 +24,7 @@ from tally.api.reports import Report
 from tally.api.uploads import Uploads
 from tally.clock import Clock
 from tally.engine.engine import Engine
+from tally.engine.values import Goal
 from tally.errors import ApiError
 from tally.events.client import parse_proxies
 from tally.events.places import DeferredPlaces, PlaceDatabase
@@ -56,10 +57,23 @@ DAMAGE_CHECK = web.AppKey[Callable[[], None]]("damage_check")
 
 def sqlite_engine(node: Node) -> Engine:
     """Return the engine that stores events in the server's own database."""
+    return SqliteEngine(node, _goals(node))
+
+
+def _goals(node: Node) -> Callable[[int], Sequence[Goal]]:
     definitions = node.registry
-    return SqliteEngine(
-        node, lambda website: [saved.goal for saved in goals_of(definitions.cache.definitions.get(website, ()))]
-    )
+    return lambda website: [saved.goal for saved in goals_of(definitions.cache.definitions.get(website, ()))]
+
+
+def engine_of(settings: Settings) -> EngineFactory:
+    """Return what makes the engine of the settings. Raises ValueError."""
+    if settings.cluster_mode == "none":
+        return sqlite_engine
+    if not settings.clickhouse:
+        raise ValueError("--cluster-mode follow needs --clickhouse URL")
+    from tally.cluster.engine import FollowEngine  # here: no other server needs it
+
+    return lambda node: FollowEngine(node, _goals(node))
 
 
 async def components(

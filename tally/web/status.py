@@ -41,7 +41,8 @@ async def healthz(request: web.Request) -> web.Response:
     problem = engine.problem if state == "well" else WORDS[state]
     if problem:
         raise ApiError(errors.STORAGE_UNAVAILABLE, problem, retry_after_s=RETRY_S)
-    return json_response({"ok": True, "queue": engine.queue})
+    lag = {} if engine.lag is None else {"cluster_lag": engine.lag}
+    return json_response({"ok": True, "queue": engine.queue, **lag})
 
 
 async def openapi(request: web.Request) -> web.Response:

@@ -1,6 +1,7 @@
 """A double of the network, not of the engine: ClickHouse's HTTP interface in front of its engine in this process.
 
-usage: front.py DIRECTORY; prints the port of 127.0.0.1 once it answers. Needs chdb-core, in an environment of its own.
+usage: front.py DIRECTORY [PORT]; prints the port of 127.0.0.1 once it answers.
+Needs chdb-core, in an environment of its own.
 """
 
 import re
@@ -55,6 +56,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 Handler.log_message = lambda *args: None
-server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+server = ThreadingHTTPServer(("127.0.0.1", int([*sys.argv, 0][2])), Handler)
 print(server.server_port, flush=True)
 server.serve_forever()

@@ -3,6 +3,8 @@
 import ast
 import functools
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.support.app import ROOT
@@ -28,10 +30,11 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "maintenance": ("transfer", "offsite", "reports"),
     "ingest": ("storage", "http"),
     "sqlite": ("ingest", "maintenance"),
+    "cluster": ("sqlite", "clickhouse"),
     "api": ("ingest", "transfer", "reports", "notices", "oidc"),
     "mcp": ("api",),
     "demo": ("ingest", "transfer"),
-    "web": ("mcp", "sqlite"),
+    "web": ("mcp", "cluster"),
     "cli": ("demo", "web"),
     "analytics_server": ("cli",),
 }
@@ -49,6 +52,7 @@ MAY_IMPORT = {
         "transfer",
         "demo",
         "notices",
+        "cluster",
     },
     "aiohttp": {"http", "ingest", "oidc", "api", "mcp", "web", "notices.delivery", "clickhouse.client"},
     "aiosqlite": {"storage.connections"},
@@ -113,9 +117,16 @@ def test_the_table_of_imports_has_no_cycle_and_names_what_is_imported() -> None:
     assert {(name, other) for name, others in IMPORTS.items() for other in others} - used == set()
 
 
-def test_no_server_without_a_cluster_imports_its_reports() -> None:
-    """What runs on SQLite alone needs neither the package nor what it imports."""
-    assert not [module(path) for path in SOURCES if "clickhouse" in other_packages(path)]
+def test_no_server_without_a_cluster_imports_its_parts() -> None:
+    """What runs on SQLite alone needs neither packages nor what they import."""
+    reading = {module(path) for path in SOURCES if "clickhouse" in other_packages(path)}
+    assert {name for name in reading if package(name) != "cluster"} == {"cli.cluster"}
+    program = (
+        "import sys, tally.cli.main, tally.cli.serve, tally.cli.doctor, tally.web.metrics;"
+        "print([name for name in sys.modules if name.startswith(('tally.cluster', 'tally.clickhouse'))])"
+    )
+    found = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
 
 
 def test_the_documented_imports() -> None:

@@ -1033,6 +1033,12 @@ WRONG_USAGE = (
     ("verify a!b", f"WEBSITE: 'a!b' {HOST}"),
     ("verify example.com --repair b.com", "unexpected argument 'b.com'"),
     ("compact extra", "unexpected argument 'extra'"),
+    ("cluster", "the following arguments are required: COMMAND"),
+    ("cluster check", "name a server: --clickhouse URL"),
+    ("cluster init extra", "unexpected argument 'extra'"),
+    ("cluster join --bogus", "there is no option --bogus"),
+    ("cluster compare --days 0", "must be a whole number of at least 1"),
+    ("cluster status extra", "unexpected argument 'extra'"),
 )
 
 
@@ -1111,6 +1117,10 @@ BAD_VALUES = (
     ("backup-increment-seconds", "-1"),
     ("log-format", "xml"),
     ("log-level", "loud"),
+    ("clickhouse", "clickhouse:8123"),
+    ("clickhouse", "http://ch:8123/?user=a"),
+    ("cluster-mode", "lead"),
+    ("cluster-name", "a; drop"),
 )
 
 

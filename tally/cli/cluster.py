@@ -1,0 +1,202 @@
+"""The commands of a cluster: have ClickHouse follow the database, and compare both.
+
+All work beside the running server, which is the only one to ship commits: `join` sends what is older than those. What
+is particular of ClickHouse is in tally/cluster.
+"""
+
+import argparse
+import asyncio
+import re
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
+
+from tally.accounts.websites import all_websites, find_website
+from tally.cli.console import (
+    Failure,
+    Progress,
+    add_command,
+    add_group,
+    add_setting,
+    add_website_argument,
+    argument,
+    database,
+    say,
+    show_row,
+)
+from tally.clickhouse.client import NoAnswer, Refused
+from tally.cluster import compare, join, setup
+from tally.cluster.servers import Servers
+from tally.cluster.shipper import CannotFollow, last_shipped
+from tally.errors import ApiError
+from tally.events.urls import readable_host
+from tally.events.website import Website
+from tally.rounding import counted
+from tally.settings import Settings
+from tally.storage import cluster_tables
+from tally.storage.database import Connection
+
+T = TypeVar("T")
+_WHERE = ("clickhouse", "cluster_name")
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the commands of the group."""
+    words = add_group(parser)
+    own = [
+        add_command(words, "check", _check, "check that ClickHouse can follow this database"),
+        add_command(words, "init", _init, "create the tables in ClickHouse and the outbox in the database"),
+        add_command(words, "join", _join, "copy to ClickHouse what the database has already, while the server runs"),
+        add_command(words, "compare", _compare, "put the same questions to both and print the first difference"),
+        add_command(words, "status", _status, "show what ClickHouse has, and which websites it answers"),
+    ]
+    own[1].add_argument(
+        "--again", action="store_true", help="delete what ClickHouse has of this or another file, and begin anew"
+    )
+    for one in own[2:4]:
+        add_website_argument(one, nargs="?", help="id or domain (default: all websites)")
+    own[2].add_argument("--again", action="store_true", help="also copy websites whose copy is complete")
+    own[3].add_argument("--days", metavar="N", type=argument(_days), help="the last N days (default: 1, 7, 30 and 365)")
+    for one in own:
+        for name in _WHERE:
+            add_setting(one, name)
+
+
+def _days(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) < 1:
+        raise ValueError(f"must be a whole number of at least 1 (got {text!r})")
+    return int(text)
+
+
+def _run(given: argparse.Namespace, settings: Settings, work: Coroutine[Any, Any, T]) -> T:
+    """Run what asks ClickHouse."""
+    if not settings.clickhouse:
+        work.close()
+        given.parser.error("name a server: --clickhouse URL")
+    try:
+        return asyncio.run(work)
+    except (CannotFollow, Refused) as failure:
+        raise Failure(f"{failure}.") from None
+    except (NoAnswer, ApiError) as failure:
+        raise Failure(f"ClickHouse does not answer ({failure}): is it running at --clickhouse?") from None
+
+
+def _check(given: argparse.Namespace, settings: Settings) -> None:
+    for line in _run(given, settings, setup.check(settings)):
+        say(line)
+
+
+def _init(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        _run(given, settings, setup.init(connection, settings, again=given.again))
+    say("the tables are there: start the server with --cluster-mode follow and --clickhouse, then run `cluster join`")
+
+
+def _join(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        _need_outbox(connection)
+        left = _run(given, settings, _join_all(connection, settings, _chosen(connection, given), again=given.again))
+    if left:
+        raise Failure(f"{counted(left, 'website')} have no copy: see above; SQLite answers their reports.")
+
+
+async def _join_all(connection: Connection, settings: Settings, websites: Iterable[Website], *, again: bool) -> int:
+    """Copy websites, and return how many have no copy."""
+    left = 0
+    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
+    try:
+        series = connection.execute("/* cluster.series */ select series from cluster_state").fetchone()[0]
+        if await last_shipped(servers, series) is None:
+            raise CannotFollow("ClickHouse has not the tables of this file: run `analytics-server cluster init`")
+        for website in websites:
+            domain = readable_host(website.domain)
+            copy = cluster_tables.copy_of(connection, website.number)
+            if copy is not None and copy.state == "joined" and not again:
+                say(f"{domain}: the copy is complete")
+                continue
+            progress = Progress(f"{domain}: rows", 0, in_lines=True)
+            try:
+                sent = await join.join(connection, settings, servers, website.number, progress.show)
+                say(f"{domain}: {counted(sent, 'row')} sent, ClickHouse answers")
+            except join.CannotJoin as reason:
+                left += 1
+                say(f"{domain}: {reason}")
+            except join.Ended:
+                left += 1
+                say(f"{domain}: its events were changed meanwhile, such as by an import: run the command again")
+            finally:
+                progress.end()
+    finally:
+        await servers.close()
+    return left
+
+
+def _compare(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        _need_outbox(connection)
+        websites = _chosen(connection, given)
+    _run(given, settings, _compare_all(settings, websites, given.days))
+
+
+async def _compare_all(settings: Settings, websites: Iterable[Website], days: int | None) -> None:
+    async with compare.comparison(settings) as both:
+        for website in websites:
+            domain, equal = readable_host(website.domain), 0
+            try:
+                async for difference in both.differences(website, days):
+                    if difference is not None:
+                        say(f"{domain}: {difference.question}")
+                        say(f"  SQLite:     {difference.sqlite[:2_000]}")
+                        say(f"  ClickHouse: {difference.clickhouse[:2_000]}")
+                        raise Failure("Both differ: see above.")
+                    equal += 1
+            except CannotFollow as reason:
+                say(f"{domain}: {reason}")
+            else:
+                say(f"{domain}: {counted(equal, 'answer')} equal")
+
+
+def _status(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        _need_outbox(connection)
+        series, shipped, claimed = connection.execute(
+            "/* cluster.state */ select series, shipped, claimed from cluster_state"
+        ).fetchone()
+        waiting, size = connection.execute(
+            "/* cluster.waiting */ select count(distinct number), coalesce(sum(length(body)), 0) from cluster_outbox"
+        ).fetchone()
+        show_row("series", series)
+        show_row("shipped", f"batch {shipped}{f', being sent: {claimed}' if claimed > shipped else ''}")
+        show_row("waiting", f"{counted(waiting, 'commit')}, {size:,} bytes")
+        for website in all_websites(connection):
+            show_row(readable_host(website.domain), _state_of(connection, website))
+    if settings.clickhouse:
+        last = _run(given, settings, _last_shipped(settings, series))
+        show_row("ClickHouse", "has the tables of another file, or none" if last is None else f"has batch {last}")
+
+
+async def _last_shipped(settings: Settings, series: str) -> int | None:
+    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
+    try:
+        return await last_shipped(servers, series)
+    finally:
+        await servers.close()
+
+
+def _state_of(connection: Connection, website: Website) -> str:
+    """Return which engine answers a website's reports, and why."""
+    copies = setup.copies(connection, website.number)
+    if not copies:
+        return "SQLite answers: not joined"
+    state, reason = copies[0]
+    return {"joined": "ClickHouse answers", "joining": "SQLite answers: being joined, or interrupted"}.get(
+        state, f"SQLite answers: {reason}; join it again"
+    )
+
+
+def _chosen(connection: Connection, given: argparse.Namespace) -> list[Website]:
+    return [find_website(connection, given.website)] if given.website else list(all_websites(connection))
+
+
+def _need_outbox(connection: Connection) -> None:
+    if not cluster_tables.exist(connection):
+        raise Failure("This database has no outbox: run `analytics-server cluster init` first.")

@@ -1,0 +1,167 @@
+"""`cluster compare`: the same questions to both engines, about the websites that ClickHouse answers.
+
+The server may run meanwhile. Before each question ClickHouse has to have what is committed; answers that differ are
+asked for again, since an event may have been stored between them.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from tally.clickhouse.reports import ClickHouseReports
+from tally.clock import Clock
+from tally.cluster.reports import CopyFacts
+from tally.cluster.servers import Servers
+from tally.cluster.shipper import CannotFollow
+from tally.engine.reports import Reports
+from tally.engine.values import Requester, Scope, TopQuery
+from tally.events.dimensions import FIELDS, PAGES
+from tally.events.filters import Filter
+from tally.events.sessions import Sessions
+from tally.events.website import Website
+from tally.settings import Settings
+from tally.sqlite.changes import Changes
+from tally.sqlite.realtime import Realtime
+from tally.sqlite.reports import SqliteReports
+from tally.sqlite.writer import EventWriter, ids_end
+from tally.storage.cluster_tables import copy_of
+from tally.storage.node_database import NodeDatabase, opened_database
+from tally.storage.registry import Registry
+from tally.timestamps import DAY_MS
+
+_LIMIT = 50
+_TRIES, _WAIT_S = 3, 30
+_MINUTE_MS = 60_000
+_RANGES = (1, 7, 30, 365)
+_SERVER = Requester()
+_WIDTHS = ("mobile", "tablet", "desktop")
+Ask = Callable[[Reports, Scope], Awaitable[Any]]
+
+
+class Difference(NamedTuple):
+    """A question that both engines answer differently, three times."""
+
+    question: str
+    sqlite: str
+    clickhouse: str
+
+
+def _questions() -> Iterator[tuple[str, Ask]]:
+    yield "stats", lambda engine, scope: engine.stats([scope], _SERVER)
+    yield "timeseries", _timeseries
+    for field in FIELDS:
+        yield f"top {field}", partial(_top, field)
+    for page in PAGES:
+        yield page, partial(_pages, page)
+    yield "journeys", lambda engine, scope: engine.journeys(scope, ("pathname", "/"), "next", 3, 5, _SERVER)
+    yield "vitals", lambda engine, scope: engine.vitals(scope, _SERVER)
+    yield "vitals of pages", lambda engine, scope: engine.vitals_by_value(scope, "pathname", "lcp", _LIMIT, _SERVER)
+    yield "experiments", lambda engine, scope: engine.experiments(scope, _SERVER)
+    yield "events", lambda engine, scope: engine.events(scope, None, _LIMIT, False, _SERVER)
+    yield "heatmap pages", _heatmap_pages
+
+
+async def _top(field: str, engine: Reports, scope: Scope) -> Any:
+    return await engine.top(scope, [TopQuery(field, _LIMIT, has_visits=True)], _SERVER)
+
+
+async def _pages(field: str, engine: Reports, scope: Scope) -> Any:
+    return await engine.visit_pages(scope, field, _LIMIT, _SERVER)
+
+
+async def _heatmap_pages(engine: Reports, scope: Scope) -> Any:
+    days = range(scope.from_ms // DAY_MS + 1, scope.to_ms // DAY_MS)
+    return await engine.heatmap_pages(scope.website, days, _WIDTHS, _LIMIT, _SERVER)
+
+
+async def _timeseries(engine: Reports, scope: Scope) -> Any:
+    begins = range(scope.from_ms, scope.to_ms, DAY_MS)
+    buckets = [(begin, min(begin + DAY_MS, scope.to_ms)) for begin in begins]
+    return await engine.timeseries(scope, buckets, _SERVER)
+
+
+class Comparison:
+    """Both engines of a file, beside the server that runs on it."""
+
+    def __init__(self, database: NodeDatabase, servers: Servers, clock: Clock) -> None:
+        writer = EventWriter(Sessions(1), lambda plan: None, clock)
+        self._changes = Changes(database, Registry(database, clock, lambda plan: None), writer)
+        self._sqlite = SqliteReports(database, self._changes, Realtime())
+        self._database, self._servers, self._now_ms = database, servers, clock.wall_ms()
+
+    async def differences(self, website: Website, days: int | None) -> AsyncIterator[Difference | None]:
+        """Yield None for each question about the last days that both answer equally, else the difference.
+
+        Raises CannotFollow where ClickHouse has no complete copy of the website.
+        """
+        copy = await self._database.read(lambda connection: copy_of(connection, website.number))
+        if copy is None or copy.state != "joined":
+            raise CannotFollow("it has no complete copy: run `analytics-server cluster join`")
+        end_ms = self._now_ms // _MINUTE_MS * _MINUTE_MS
+        kept_ms = copy.from_day * DAY_MS - website.day_offset_ms
+        for length in _RANGES if days is None else (days,):
+            begin_ms = max(end_ms - length * DAY_MS, kept_ms)
+            filters = ((), (Filter("pathname", "^=", ("/",)),), (Filter("channel", "!=", ("Direct",)),))
+            for chosen in filters if begin_ms < end_ms else ():
+                for name, ask in _questions():
+                    shown = f"{name}, {length} days{''.join(f', {one.field}{one.operator}' for one in chosen)}"
+                    yield await self._ask(
+                        shown, ask, Scope(website.number, begin_ms, end_ms, chosen), website, copy.copy
+                    )
+
+    async def _ask(self, name: str, ask: Ask, scope: Scope, website: Website, copy: int) -> Difference | None:
+        found = Difference(name, "", "")
+        for n in range(_TRIES):
+            # Between both answers an event may be stored.
+            await asyncio.sleep(n)
+            # Both list events up to it.
+            self._changes.last_id = last_id = await self._caught_up()
+            facts = CopyFacts(self._sqlite, website.number, website.day_offset_ms, last_id)
+            clickhouse = await ask(ClickHouseReports(self._servers.client, facts), scope._replace(website=copy))
+            sqlite = await ask(self._sqlite, scope)
+            if _plain(sqlite) == _plain(clickhouse):
+                return None
+            found = Difference(name, repr(sqlite), repr(clickhouse))
+        return found
+
+    async def _caught_up(self) -> int:
+        """Wait until ClickHouse has what is committed now; return the last id. Raises CannotFollow."""
+        last, last_id = await self._database.read(_committed)
+        for _ in range(_WAIT_S * 10):
+            if (await self._database.read(_shipped)) >= last:
+                return last_id
+            await asyncio.sleep(0.1)
+        raise CannotFollow("ClickHouse is behind, and no running server ships to it: see `cluster status`")
+
+
+def _plain(answer: Any) -> Any:
+    """Return an answer with tuples in place of lists."""
+    if isinstance(answer, dict):
+        return {name: _plain(value) for name, value in answer.items()}
+    return tuple(map(_plain, answer)) if isinstance(answer, list | tuple) else answer
+
+
+def _committed(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return the last batch, and the last id that any process may have used."""
+    last = connection.execute("/* compare.last */ select coalesce(max(number), 0) from cluster_outbox").fetchone()[0]
+    return int(last), ids_end(connection) - 1
+
+
+def _shipped(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("/* compare.shipped */ select shipped from cluster_state").fetchone()[0])
+
+
+@contextlib.asynccontextmanager
+async def comparison(settings: Settings) -> AsyncIterator[Comparison]:
+    """Yield the comparison of a file. Raises BadDatabase."""
+    clock = Clock()
+    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
+    async with opened_database(settings.db, clock, settings.query_seconds, 0, lambda *_: None) as database:
+        try:
+            yield Comparison(database, servers, clock)
+        finally:
+            database.stop()
+            await servers.close()

@@ -1,0 +1,63 @@
+"""The check of `doctor` of a database that ClickHouse follows.
+
+It reads the outbox and asks ClickHouse for the last batch that it has, and changes nothing. Imported where a cluster is
+configured.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+
+from tally.clickhouse.client import NoAnswer, Refused
+from tally.cluster.outbox import MAX_BYTES
+from tally.cluster.servers import Servers
+from tally.cluster.shipper import last_shipped
+from tally.errors import ApiError
+from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note
+from tally.rounding import counted
+from tally.settings import Settings
+from tally.storage import cluster_tables
+from tally.storage.database import connect_reader
+
+_TOPIC = "cluster"
+# An outbox of this size has waited for long.
+_MUCH = MAX_BYTES // 4
+
+
+def cluster(case: Case) -> Iterator[Finding]:
+    """Check that ClickHouse answers, belongs to the file, and how much it lacks."""
+    with closing(connect_reader(case.path)) as connection:
+        if not cluster_tables.exist(connection):
+            yield fault(_TOPIC, "the database has no outbox", "run `analytics-server cluster init`")
+            return
+        series, shipped = connection.execute("/* doctor.series */ select series, shipped from cluster_state").fetchone()
+        size = connection.execute(
+            "/* doctor.outbox */ select coalesce(sum(length(body)), 0) from cluster_outbox"
+        ).fetchone()[0]
+        joined, websites = connection.execute(
+            "/* doctor.joined */ select (select count(*) from cluster_copy where state = 'joined'),"
+            " (select count(*) from website)"
+        ).fetchone()
+    try:
+        last = asyncio.run(_last(case.settings, series))
+    except (Refused, NoAnswer, ApiError) as failure:
+        yield fault(_TOPIC, f"ClickHouse does not answer ({failure}): SQLite answers reports", "see docs/cluster.md")
+        return
+    if last is None or last < shipped:
+        yield fault(_TOPIC, "ClickHouse has the tables of another file", "see docs/cluster.md")
+        return
+    words = f"ClickHouse has batch {last}; {size:,} bytes wait; it answers {joined} of {counted(websites, 'website')}"
+    if size > _MUCH:
+        yield note(_TOPIC, words, f"beyond {MAX_BYTES:,} bytes all websites have to be joined again: see the log")
+    elif joined < websites:
+        yield note(_TOPIC, words, "`analytics-server cluster status` says why")
+    else:
+        yield fine(_TOPIC, words)
+
+
+async def _last(settings: Settings, series: str) -> int | None:
+    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
+    try:
+        return await last_shipped(servers, series)
+    finally:
+        await servers.close()

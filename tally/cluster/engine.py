@@ -1,0 +1,63 @@
+"""The SQLite engine, followed by ClickHouse: it stores everything as without a cluster, ships every commit, and has
+reports answered by ClickHouse where it is up to date.
+
+Nothing that is collected depends on ClickHouse: where it is away, events are stored and reports are answered as without
+it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tally.cluster.outbox import Outbox
+from tally.cluster.reports import FollowReports
+from tally.cluster.servers import Servers
+from tally.cluster.shipper import Shipper
+from tally.engine.engine import Health
+from tally.engine.values import Goal
+from tally.ingest.node import Node
+from tally.sqlite.engine import SqliteEngine
+from tally.storage import cluster_tables
+from tally.storage.database import BadDatabase
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+class FollowEngine(SqliteEngine):
+    """The engine of `--cluster-mode follow`."""
+
+    def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
+        super().__init__(node, goals_of)
+        settings, database = node.settings, node.database
+        self.servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
+        self.outbox = self.event_writer.outbox = Outbox()
+        self.shipper = Shipper(self.servers, self.outbox, database, node.clock)
+        self.sqlite_reports = self.reports
+        self.reports = FollowReports(  # type: ignore[assignment]
+            self.sqlite_reports, database, self.changes, self.shipper, self.servers
+        )
+
+    async def open(self) -> None:
+        """Open the SQLite engine and begin to ship. Raises BadDatabase."""
+        if not await self._node.database.writer.run(cluster_tables.exist):
+            raise BadDatabase(f"{self._node.database.path} has no outbox: run `analytics-server cluster init` first")
+        await self._node.database.writer.run(self.outbox.start)
+        await super().open()
+        self.shipper.start()
+
+    async def close(self) -> None:
+        """Close the SQLite engine; what is not shipped is shipped after the next start."""
+        await self.shipper.stop()
+        await super().close()
+        await self.servers.close()
+
+    def health(self) -> Health:
+        """Return the health of the SQLite engine, with how many commits ClickHouse does not have yet."""
+        return super().health()._replace(lag=self.shipper.lag)
+
+    def metrics(self) -> "Iterable[Metric]":
+        """Yield the families of the SQLite engine and of the cluster."""
+        from tally.cluster.metrics import families  # here: imported after the server listens
+
+        yield from super().metrics()
+        yield from families(self.shipper, self.outbox, self.reports)  # type: ignore[arg-type]

@@ -1,0 +1,169 @@
+"""`cluster join`: sends what a website's file has already to ClickHouse, while the server runs.
+
+The copy begins within a transaction: what was committed before it is read from a snapshot that is taken in that moment,
+what is committed later goes through the outbox. So no event is missing and none is sent twice. The copy answers reports
+once all is sent. Where the command ends before that, the copy is incomplete and never read; the next `join` ends it and
+makes another one, from the beginning of the website. Websites that are complete stay so.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+from tally.clickhouse.client import NoAnswer
+from tally.clickhouse.rows import Row, data_columns
+from tally.cluster.outbox import lines_of, measure_row
+from tally.cluster.servers import Servers
+from tally.events.channels import DIRECT
+from tally.events.dimensions import ACQUISITION, FIELDS
+from tally.events.validation import MEASURES, TRAFFIC
+from tally.rollups import heatmaps
+from tally.rollups.rollup_state import KEPT
+from tally.settings import Settings
+from tally.storage.cluster_tables import copy_of
+from tally.storage.database import Connection, connect_reader, transaction
+from tally.transfer.exporter import stored_lines
+
+# Of one insert. A table has a partition a day, and ClickHouse stores at most 100 of them in one insert.
+_ROWS, _DAYS = 20_000, 60
+_TRIES = 6
+_NO_SOURCE = dict.fromkeys(ACQUISITION, "") | {"channel": DIRECT}
+
+
+class CannotJoin(Exception):
+    """A website has no copy; the message says why."""
+
+
+class Ended(Exception):
+    """What is stored of the website was changed meanwhile."""
+
+
+def begin(connection: Connection, settings: Settings, website: int) -> tuple[int, sqlite3.Connection]:
+    """Begin a copy of a website, in place of an incomplete one; return it, and a connection with the snapshot.
+
+    Raises CannotJoin.
+    """
+    reader = connect_reader(settings.db)
+    try:
+        with transaction(connection):
+            if _has_sums(connection, website):
+                raise CannotJoin("it has imported sums, which only SQLite has: SQLite answers its reports")
+            connection.execute(
+                "/* join.again */ update cluster_copy set state = 'ended', reason = 'interrupted'"
+                " where website = ? and state != 'ended'",
+                (website,),
+            )
+            # No other connection can commit until this transaction ends.
+            reader.execute("begin")
+            reader.execute("/* join.snapshot */ select 1 from meta limit 1").fetchone()
+            copy = connection.execute(
+                "/* join.begin */ insert into cluster_copy (website, state, from_day, day_offset_minutes)"
+                " select number, 'joining', ?, day_offset_minutes from website where number = ? returning copy",
+                (_first_day(connection, website), website),
+            ).fetchone()[0]
+    except BaseException:
+        reader.close()
+        raise
+    return int(copy), reader
+
+
+async def join(
+    connection: Connection, settings: Settings, servers: Servers, website: int, report: Callable[[int], None]
+) -> int:
+    """Copy a website to ClickHouse; return the number of rows sent. `report` is called with the number so far.
+
+    Raises CannotJoin, Ended, Refused, NoAnswer, sqlite3.Error.
+    """
+    copy, reader = begin(connection, settings, website)
+    series = connection.execute("/* join.series */ select series from cluster_state").fetchone()[0]
+    sent = last_id = 0
+    with closing(reader):
+        for n, (table, rows) in enumerate(_inserts(reader, website, copy)):
+            _check(connection, website, copy)
+            await _insert(servers, table, lines_of(rows), f"{series}/join/{copy}/{n}")
+            sent += len(rows)
+            last_id = max(last_id, max((row.get("id", 0) for row in rows), default=0))
+            report(sent)
+    with transaction(connection):
+        _check(connection, website, copy)
+        # Events may have expired since the snapshot: what was sent of them is deleted once more.
+        connection.execute(
+            "/* join.end */ update cluster_copy set state = 'joined', last_id = ?, cleared_day = 0 where copy = ?",
+            (last_id, copy),
+        )
+    return sent
+
+
+def _check(connection: sqlite3.Connection, website: int, copy: int) -> None:
+    now = copy_of(connection, website)
+    if now is None or now.copy != copy:
+        raise Ended
+
+
+async def _insert(servers: Servers, table: str, lines: bytes, token: str) -> None:
+    """Store rows once, whatever happens to the first attempts. Raises Refused, NoAnswer."""
+    for n in range(_TRIES):
+        try:
+            await servers.client.insert_lines(table, lines, token)
+        except NoAnswer:
+            if n == _TRIES - 1:
+                raise
+            await asyncio.sleep(2**n / 4)
+        else:
+            return
+
+
+def _has_sums(connection: sqlite3.Connection, website: int) -> bool:
+    found = connection.execute("/* join.sums */ select 1 from imported_field where website = ? limit 1", (website,))
+    return found.fetchone() is not None
+
+
+def _first_day(connection: sqlite3.Connection, website: int) -> int:
+    """Return the first day whose events have not expired."""
+    row = connection.execute(
+        "/* join.first_day */ select max(coalesce((select max(block) + 1 from rollup_state"
+        " where website = ?1 and kind = 0 and level = 0 and state = ?2), 0),"
+        " coalesce((select max(day) + 1 from web_vitals_histogram where website = ?1), 0))",
+        (website, KEPT),
+    ).fetchone()
+    return int(row[0])
+
+
+def _inserts(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the rows of a website by table, as many as one insert takes."""
+    waiting: dict[str, list[Row]] = {"event": [], "measure": [], "heat": []}
+    for table, row in _rows(connection, website, copy):
+        rows = waiting[table]
+        if len(rows) >= _ROWS or (rows and not 0 <= row["day"] - rows[0]["day"] < _DAYS):
+            yield table, rows
+            rows = waiting[table] = []
+        rows.append(row)
+    yield from ((table, rows) for table, rows in waiting.items() if rows)
+
+
+def _rows(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[tuple[str, Row]]:
+    for lines in stored_lines(connection, website):
+        for line in lines:
+            texts = [text or "" for text in line.texts]
+            row = measure_row(copy, line.ts, line.id, line.type, texts[: len(FIELDS)]) | {"visitor": line.visitor}
+            name, experiment, variant, goal = texts[len(FIELDS) :]
+            if line.type in TRAFFIC:
+                if not line.carries:
+                    row |= _NO_SOURCE
+                yield "event", row | {"event_name": name} | data_columns(line.event_data)
+            else:
+                named = {"experiment": experiment, "variant": variant, "goal": goal, "value": line.value}
+                yield "measure", row | named | dict(zip(MEASURES, line.measures, strict=True))
+    pages: dict[int, str] = {0: ""}
+    for day, label, width, kind, y, x, points in heatmaps.all_points(connection, website):
+        if label not in pages:
+            found = connection.execute("/* join.page */ select text from label where id = ?", (label,)).fetchone()
+            pages[label] = found[0]
+        yield (
+            "heat",
+            {
+                **{"website": copy, "day": day, "pathname": pages[label]},
+                **{"width": width, "kind": kind, "y": y, "x": x, "points": points},
+            },
+        )

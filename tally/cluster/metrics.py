@@ -1,0 +1,28 @@
+"""The families of /metrics of a server that is followed by ClickHouse.
+
+Imported when /metrics is first requested, as those of the SQLite engine are. Its parts count in plain integers, which
+are read here.
+"""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from tally.cluster.outbox import Outbox
+from tally.cluster.reports import FollowReports
+from tally.cluster.shipper import Shipper
+from tally.http.metric_families import counter, gauge
+
+
+def families(shipper: Shipper, outbox: Outbox, reports: FollowReports) -> Iterator[Metric]:
+    """Yield the families."""
+    yield gauge(
+        "tally_cluster_up", "Whether ClickHouse is followed: 1, or 0 after a failure.", int(not shipper.problem)
+    )
+    yield gauge("tally_cluster_lag_batches", "Commits that ClickHouse does not have yet.", shipper.lag)
+    yield gauge("tally_cluster_outbox_bytes", "Size of the commits that ClickHouse does not have yet.", outbox.bytes)
+    yield counter("tally_cluster_failures", "Attempts to ship that failed.", shipper.failures)
+    family = CounterMetricFamily("tally_cluster_reports", "Reports by the engine that answered.", labels=["engine"])
+    family.add_metric(["clickhouse"], reports.by_clickhouse)
+    family.add_metric(["sqlite"], reports.by_sqlite)
+    yield family

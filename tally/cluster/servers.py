@@ -1,0 +1,41 @@
+"""The servers of a cluster: one of them is used until it fails, then the next one.
+
+A server that takes over is used for reports once it has everything that the others have stored. With one server there
+is nothing to wait for.
+"""
+
+from collections.abc import Sequence
+
+from tally.clickhouse import schema
+from tally.clickhouse.client import Client
+from tally.clickhouse.schema import TABLES
+
+
+class Servers:
+    """Clients of the servers of a cluster. Used by the event loop alone; `close` ends their connections."""
+
+    def __init__(self, urls: Sequence[str], database: str, query_s: float = 30.0) -> None:
+        self.urls = urls
+        self._clients = [Client(url, database, query_s) for url in urls]
+        self._used = 0
+
+    @property
+    def client(self) -> Client:
+        """The client of the server in use."""
+        return self._clients[self._used]
+
+    async def close(self) -> None:
+        """Close the connections."""
+        for client in self._clients:
+            await client.close()
+
+    async def use_next(self) -> None:
+        """Use the next server, after a failure, once it has what the others have. Raises Refused, NoAnswer."""
+        self._used = (self._used + 1) % len(self._clients)
+        for table in TABLES if len(self._clients) > 1 else ():
+            await self.client.execute(schema.sync(table))
+
+    async def delete(self, copy: int, before_day: int | None = None) -> None:
+        """Delete the rows of a copy, or those before a day. Raises Refused, NoAnswer."""
+        for table in (name for name in TABLES if name != "shipped"):
+            await self.client.execute(schema.delete_of(table, copy, before_day))

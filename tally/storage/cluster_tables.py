@@ -1,0 +1,95 @@
+"""The tables of a server that follows its database with ClickHouse. They are made by `cluster init`, and exist in no
+other file.
+
+A website's events in ClickHouse are a copy, which has a number of its own there. Whatever changes stored events in
+another way than commits of the server calls `end` in the same transaction: parts of imports, steps of their undo and of
+deletions. The website's reports are SQLite's from then on, until `cluster join` makes another copy. The copy of a
+deleted website, or of one whose days begin at another time than when it was made, counts for nothing either.
+"""
+
+import sqlite3
+from typing import NamedTuple
+
+SCRIPT = """
+create table cluster_state (
+  series      text    not null,  -- of this file's batches; another one after `cluster init --again`
+  shipped     integer not null,  -- the last batch that ClickHouse has
+  claimed     integer not null,  -- the last batch of those that are being sent, in one insert a table
+  claimed_ms  integer not null
+) strict;
+create table cluster_outbox (
+  number  integer not null,  -- of the batch: the events of a commit
+  name    text    not null,  -- table of ClickHouse
+  body    blob    not null,  -- its rows as lines of JSON, compressed
+  primary key (number, name)
+) strict;
+create table cluster_copy (
+  copy         integer primary key autoincrement,
+  website      integer not null,
+  state        text    not null check (state in ('joining', 'joined', 'ended')),
+  day_offset_minutes  integer not null,     -- of the website, when it was begun
+  from_day     integer not null,            -- in website time: older events have expired
+  cleared_day  integer not null default 0,  -- events before it are deleted in ClickHouse as well
+  last_id      integer not null default 0,  -- of the events that `cluster join` has sent
+  reason       text    not null default '',
+  deleted_ms   integer                      -- of an ended copy: when ClickHouse deleted it first
+) strict;
+create unique index cluster_copy_of_website on cluster_copy (website) where state != 'ended';
+"""
+
+
+class Copy(NamedTuple):
+    """The copy of a website that is not ended."""
+
+    copy: int
+    state: str
+    from_day: int
+    last_id: int
+
+
+def exist(connection: sqlite3.Connection) -> bool:
+    """Return whether the file has the tables."""
+    found = connection.execute(
+        "/* cluster_tables.exist */ select 1 from sqlite_schema where type = 'table' and name = 'cluster_copy'"
+    )
+    return found.fetchone() is not None
+
+
+def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
+    """Return the copy of a website, None where it has none."""
+    row = connection.execute(
+        "/* cluster_tables.copy */ select copy, state, from_day, last_id from cluster_copy join website"
+        " on number = cluster_copy.website and website.day_offset_minutes = cluster_copy.day_offset_minutes"
+        " where website = ? and state != 'ended'",
+        (website,),
+    ).fetchone()
+    return Copy(*row) if row else None
+
+
+def end(connection: sqlite3.Connection, website: int, reason: str) -> None:
+    """End the copy of a website, in the transaction that changes its events."""
+    if exist(connection):
+        connection.execute(
+            "/* cluster_tables.end */ update cluster_copy set state = 'ended', reason = ?"
+            " where website = ? and state != 'ended'",
+            (reason, website),
+        )
+
+
+def end_all(connection: sqlite3.Connection, reason: str) -> None:
+    """End all copies, in a transaction of the caller. Does nothing in a file without the tables."""
+    if exist(connection):
+        connection.execute(
+            "/* cluster_tables.end_all */ update cluster_copy set state = 'ended', reason = ? where state != 'ended'",
+            (reason,),
+        )
+
+
+def expire(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Record that the events of a website before a day expire, before they are deleted."""
+    if exist(connection):
+        connection.execute(
+            "/* cluster_tables.expire */ update cluster_copy set from_day = ?1"
+            " where website = ?2 and state != 'ended' and from_day < ?1",
+            (day, website),
+        )

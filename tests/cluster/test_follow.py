@@ -1,0 +1,493 @@
+"""`--cluster-mode follow` with its real parts: the server as a process, and ClickHouse's engine behind front.py, which
+is killed and started again as a server would be.
+
+Whatever ends when, ClickHouse has afterwards what SQLite has: nothing is missing and nothing is there twice.
+"""
+
+import asyncio
+import json
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally.accounts.websites import all_websites
+from tally.cluster import join, setup
+from tally.cluster.compare import Comparison
+from tally.cluster.engine import FollowEngine
+from tally.cluster.servers import Servers
+from tally.engine.values import Requester, Scope
+from tally.maintenance import retention
+from tally.settings import Settings
+from tally.storage.cluster_tables import copy_of
+from tally.storage.database import open_database, transaction
+from tests.cluster.engine import FRONT, PYTHON, needs_clickhouse
+from tests.support.aged_database import DAY_MS, DAYS, KEEP, TODAY, built_database
+from tests.support.app import ROOT, App, ManualClock
+from tests.support.ledgers import new_file
+from tests.support.process import UNLIMITED, Serve, Server, clean_environment, until
+
+pytestmark = needs_clickhouse
+NOW_MS = time.time_ns() // 1_000_000
+RANGE = "stats?from=2020-01-01"
+
+
+class ClickHouse:
+    """The engine behind its front, at one address in all its lives."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._port = folder, 0
+        self.start()
+
+    def start(self) -> None:
+        words = [PYTHON, str(FRONT), str(self._folder), str(self._port)]
+        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self._port = int(self._process.stdout.readline())
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def rows(self, statement: str) -> list[list[Any]]:
+        boundary = "b"
+        form = f'--{boundary}\r\nContent-Disposition: form-data; name="query"\r\n\r\n{statement}\r\n--{boundary}--\r\n'
+        request = urllib.request.Request(
+            f"{self.url}/?database=tally&default_format=JSONCompactEachRow&output_format_json_quote_64bit_integers=0",
+            form.encode(),
+            {"Content-Type": f"multipart/form-data; boundary={boundary}"},
+        )
+        with urllib.request.urlopen(request) as answer:
+            return [json.loads(line) for line in answer.read().splitlines()]
+
+
+@pytest.fixture
+def clickhouse(tmp_path: Path) -> Iterator[ClickHouse]:
+    opened = ClickHouse(tmp_path / "clickhouse")
+    yield opened
+    opened.kill()
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "analytics.db"
+
+
+class Site:
+    """A website of a file, whose server and commands know ClickHouse."""
+
+    def __init__(self, db: Path, clickhouse: ClickHouse) -> None:
+        self.db, self._clickhouse = db, clickhouse
+        self.key, (self.id,) = new_file(db)
+
+    def run(self, *words: str, fails: bool = False) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, str(ROOT / "analytics_server.py"), *words, "--db", str(self.db)]
+        done = subprocess.run(command, text=True, capture_output=True, env=clean_environment())
+        assert (done.returncode != 0) == fails, done.stdout + done.stderr
+        return done
+
+    def cluster(self, *words: str, fails: bool = False) -> str:
+        done = self.run("cluster", *words, "--clickhouse", self._clickhouse.url, fails=fails)
+        return done.stdout + done.stderr
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (*UNLIMITED, "--cluster-mode", "follow", "--clickhouse", self._clickhouse.url)
+
+    def send(self, server: Server, *numbers: int, **more: Any) -> None:
+        """Send page views whose pages are numbers."""
+        events = [
+            {
+                "website_id": self.id,
+                "type": "pageview",
+                "url": f"https://example.com/{number}",
+                "event_id": f"event-{number}",
+                "session_id": f"session-of-{number % 7}",
+                "referrer": f"https://ref{number % 5}.example/",
+                "timestamp": NOW_MS - 60_000 * (number % 4_000),
+                **more,
+            }
+            for number in numbers
+        ]
+        answer = server.request("POST", "/api/collect", {"events": events})
+        assert answer.status == 202, answer.body
+
+    def get(self, server: Server, report: str) -> Any:
+        answer = server.request(
+            "GET", f"/api/v1/websites/{self.id}/{report}", headers={"Authorization": f"Bearer {self.key}"}
+        )
+        assert answer.status == 200, answer.body
+        return json.loads(answer.body)
+
+    def pages(self) -> list[str]:
+        """Return the pages that SQLite has, each as often as it is stored."""
+        with closing(sqlite3.connect(self.db)) as file:
+            rows = file.execute("select text from event join label on label.id = pathname order by text")
+            return [text for (text,) in rows]
+
+    def shipped_pages(self) -> list[str]:
+        """Return the pages that ClickHouse has of the website's copy."""
+        with closing(sqlite3.connect(self.db)) as file:
+            ((copy,),) = file.execute("select copy from cluster_copy where state = 'joined'")
+        return [
+            row[0]
+            for row in self._clickhouse.rows(
+                f"select toString(pathname) as p from event where website = {copy} order by p"
+            )
+        ]
+
+    def waiting(self) -> int:
+        with closing(sqlite3.connect(self.db)) as file:
+            return int(file.execute("select count(*) from cluster_outbox").fetchone()[0])
+
+
+@pytest.fixture
+def site(db: Path, clickhouse: ClickHouse) -> Site:
+    return Site(db, clickhouse)
+
+
+def metric(server: Server, name: str) -> float:
+    text = server.request("GET", "/metrics").body.decode()
+    return float(next(line.split()[-1] for line in text.splitlines() if line.startswith(f"{name} ")))
+
+
+def answered(server: Server) -> tuple[float, float]:
+    """Return how many reports ClickHouse and SQLite have answered."""
+    return tuple(metric(server, f'tally_cluster_reports_total{{engine="{name}"}}') for name in ("clickhouse", "sqlite"))  # type: ignore[return-value]
+
+
+def by_clickhouse(server: Server, ask: Callable[[], Any]) -> Any:
+    """Return an answer that ClickHouse gave."""
+
+    def asked() -> Any:
+        before = answered(server)[0]
+        found = ask()
+        return (found,) if answered(server)[0] > before else None
+
+    return until(asked)[0]
+
+
+def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serve: Serve) -> None:
+    server = serve(*UNLIMITED)
+    site.send(server, *range(40))
+    assert server.terminate() == 0
+    assert "ClickHouse 26" in site.cluster("check")
+    site.cluster("init")
+    # Again: it may have been interrupted.
+    assert "the tables are there" in site.cluster("init")
+    server = serve(*site.options)
+    site.send(server, *range(40, 60))
+    assert site.get(server, RANGE)["data"]["pageviews"] == 60
+    assert "not joined" in site.cluster("status")
+    site.cluster("join")
+    assert "ClickHouse answers" in site.cluster("status")
+    for number in range(60, 80):
+        site.send(server, number)
+        # Each question counts the event that was answered before it.
+        assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == number + 1
+    assert "equal" in site.cluster("compare", "--days", "7")
+    assert site.shipped_pages() == site.pages()
+    assert server.request("GET", "/healthz").body == b'{"ok":true,"queue":0,"cluster_lag":0}'
+
+
+def test_collecting_and_reports_go_on_while_clickhouse_is_away(
+    site: Site, serve: Serve, clickhouse: ClickHouse
+) -> None:
+    site.cluster("init")
+    server = serve(*site.options)
+    site.cluster("join")
+    site.send(server, *range(10))
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 10
+    clickhouse.kill()
+    for number in range(10, 30):
+        site.send(server, number)
+        assert site.get(server, RANGE)["data"]["pageviews"] == number + 1
+    assert site.waiting() > 0
+    assert metric(server, "tally_cluster_up") == 0
+    assert "does not answer" in site.cluster("check", fails=True)
+    # Restarted while ClickHouse is away.
+    assert server.terminate() == 0
+    server = serve(*site.options)
+    site.send(server, *range(30, 40))
+    clickhouse.start()
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 40
+    until(lambda: not site.waiting())
+    assert site.shipped_pages() == site.pages()
+
+
+def test_kills_of_both_at_random_moments_lose_and_double_nothing(
+    site: Site, serve: Serve, clickhouse: ClickHouse
+) -> None:
+    site.cluster("init")
+    server = serve(*site.options)
+    site.cluster("join")
+    rng = random.Random(11)
+    for turn in range(14):
+        stop = threading.Event()
+
+        def send(first: int, server: Server = server, stop: threading.Event = stop) -> None:
+            while not stop.is_set():
+                try:
+                    site.send(server, *range(first, first + 5))
+                except (OSError, AssertionError, ConnectionError):
+                    return
+                first += 5
+
+        client = threading.Thread(target=send, args=(10_000 * turn,))
+        client.start()
+        time.sleep(rng.uniform(0.2, 2.5))
+        if rng.random() < 0.5:
+            server.kill()
+            stop.set()
+            client.join()
+            server = serve(*site.options)
+        else:
+            clickhouse.kill()
+            time.sleep(rng.uniform(0, 0.5))
+            clickhouse.start()
+            stop.set()
+            client.join()
+    until(lambda: not site.waiting(), 60)
+    assert site.shipped_pages() == site.pages()
+    assert len(site.pages()) > 100
+    assert "equal" in site.cluster("compare", "--days", "7")
+    assert server.terminate() == 0
+
+
+async def aged(db: Path, clickhouse: ClickHouse) -> None:
+    """Join a file of forty days whose days are stored by column, compare it, and again after most have expired."""
+    words = {"clickhouse": (clickhouse.url,), "cluster_mode": "follow"}
+    clock = ManualClock()
+    settings = Settings(db=db, **words)  # type: ignore[arg-type]
+    servers = Servers(settings.clickhouse, settings.cluster_name)
+    with closing(open_database(db, create=False)) as connection:
+        await setup.init(connection, settings, again=False)
+        app = App(settings, clock, lambda node: FollowEngine(node))
+        await app.open()
+        for website in (1, 2):
+            await join.join(connection, settings, servers, website, lambda sent: None)
+        both = Comparison(app.database, servers, clock)
+        for keep_days in (None, KEEP):
+            with transaction(connection):
+                retention.set_keep_days(connection, 1, keep_days)
+            while keep_days and await app.database.read(lambda file: copy_of(file, 1).from_day) < TODAY - KEEP:
+                await asyncio.sleep(0.1)
+            for website in all_websites(connection):
+                found = [one async for one in both.differences(website, DAYS)]
+                assert found
+                assert not any(found), next(filter(None, found))
+            # Of expired days, SQLite answers: both have the same figures.
+            whole = Scope(1, (TODAY - DAYS) * DAY_MS, TODAY * DAY_MS)
+            answers = [
+                await engine.stats([whole], Requester()) for engine in (app.running.reports, app.running.sqlite_reports)
+            ]
+            assert answers[0] == answers[1]
+        while clickhouse.rows(f"select count() from event where website = 1 and day < {TODAY - KEEP}") != [[0]]:
+            await asyncio.sleep(0.1)
+        await app.close()
+    await servers.close()
+
+
+def test_an_aged_file_is_answered_equally_before_and_after_retention(tmp_path: Path, clickhouse: ClickHouse) -> None:
+    asyncio.run(aged(built_database(tmp_path / "aged"), clickhouse))
+
+
+class Gate(ThreadingHTTPServer):
+    """Between a server and ClickHouse: it hands requests on, and ends one of both at a chosen one, before it is handed
+    on or before it is answered."""
+
+    def __init__(self, clickhouse: ClickHouse) -> None:
+        super().__init__(("127.0.0.1", 0), _Handing)
+        self.clickhouse = clickhouse
+        # (table of the insert, "before" or "after"), and what to do then.
+        self.at, self.do = ("", ""), lambda: None
+        self.is_done = threading.Event()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def choose(self, table: str, moment: str, do: Callable[[], Any]) -> None:
+        self.is_done.clear()
+        self.do, self.at = do, (table, moment)
+
+    def passes(self, table: str, moment: str) -> bool:
+        if self.at != (table, moment):
+            return True
+        self.at = ("", "")
+        self.do()
+        self.is_done.set()
+        return False
+
+
+class _Handing(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Gate
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        found = re.search(r"query=insert\+into\+(\w+)", self.path)
+        table = found[1] if found else ""
+        request = urllib.request.Request(
+            self.server.clickhouse.url + self.path, body, {"Content-Type": self.headers.get("Content-Type", "x/x")}
+        )
+        self.close_connection = True
+        if not self.server.passes(table, "before"):
+            return
+        try:
+            with urllib.request.urlopen(request) as answer:
+                status, text = answer.status, answer.read()
+        except urllib.error.HTTPError as failure:
+            status, text = failure.code, failure.read()
+        except OSError:
+            return
+        if self.server.passes(table, "after"):
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.send_header("Connection", "close")
+            self.end_headers()
+            self.wfile.write(text)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def test_ends_at_every_step_of_a_shipment_lose_and_double_nothing(
+    site: Site, serve: Serve, clickhouse: ClickHouse
+) -> None:
+    gate = Gate(clickhouse)
+    site.cluster("init")
+    options = (*UNLIMITED, "--cluster-mode", "follow", "--clickhouse", gate.url)
+    server = serve(*options)
+    site.cluster("join")
+    number = 0
+    for victim in ("server", "clickhouse"):
+        for table in ("event", "measure", "shipped"):
+            for moment in ("before", "after"):
+                gate.choose(table, moment, server.process.kill if victim == "server" else clickhouse.kill)
+                site.send(server, *range(number, number + 3))
+                site.send(server, number, type="vitals", vitals={"lcp": number}, event_id=f"vitals-{number}")
+                number += 3
+                assert gate.is_done.wait(60), (victim, table, moment)
+                if victim == "server":
+                    server.kill()
+                    server = serve(*options)
+                else:
+                    clickhouse.start()
+                until(lambda: not site.waiting(), 60)
+                assert site.shipped_pages() == site.pages(), (victim, table, moment)
+    ((measured,),) = clickhouse.rows("select count() from measure")
+    assert measured == number // 3
+    gate.shutdown()
+    gate.server_close()
+
+
+def test_a_join_that_is_interrupted_begins_again(site: Site, serve: Serve, clickhouse: ClickHouse) -> None:
+    gate = Gate(clickhouse)
+    site.cluster("init")
+    server = serve(*site.options)
+    site.send(server, *range(30))
+    site.send(server, 1, type="vitals", vitals={"lcp": 1}, event_id="vitals")
+    for table, moment in (("event", "after"), ("measure", "before")):
+        words = ["cluster", "join", "--clickhouse", gate.url, "--db", str(site.db)]
+        command = subprocess.Popen(
+            [sys.executable, str(ROOT / "analytics_server.py"), *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=clean_environment(),
+        )
+        gate.choose(table, moment, command.kill)
+        assert gate.is_done.wait(60)
+        command.wait()
+        assert "interrupted" in site.cluster("status")
+        site.send(server, *range(30 + command.pid % 7, 50))
+        assert site.get(server, RANGE)["data"]["pageviews"] == len(site.pages())
+    site.cluster("join")
+    assert "complete" in site.cluster("join")
+    assert site.shipped_pages() == site.pages()
+    # What the interrupted ones have left is deleted.
+    until(lambda: clickhouse.rows("select uniqExact(website) from event") == [[1]])
+    assert "equal" in site.cluster("compare", "--days", "30")
+    gate.shutdown()
+    gate.server_close()
+
+
+def test_an_import_ends_the_copy_and_so_does_a_server_without_cluster(
+    site: Site, serve: Serve, clickhouse: ClickHouse, tmp_path: Path
+) -> None:
+    site.cluster("init")
+    server = serve(*site.options)
+    site.send(server, *range(20))
+    site.cluster("join")
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 20
+    lines = tmp_path / "more.ndjson"
+    lines.write_text(
+        "".join(
+            json.dumps(
+                {"type": "pageview", "timestamp": f"2026-01-0{n}T10:00:00Z", "pathname": "/old", "visit_id": "v"}
+            )
+            + "\n"
+            for n in range(1, 6)
+        )
+    )
+    site.run("import", str(lines), "--website", site.id)
+    assert site.get(server, RANGE)["data"]["pageviews"] == 25
+    assert "import" in site.cluster("status")
+    site.cluster("join")
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 25
+    assert "equal" in site.cluster("compare", "--days", "400")
+    assert server.terminate() == 0
+    server = serve(*UNLIMITED)
+    site.send(server, *range(100, 110))
+    assert server.terminate() == 0
+    server = serve(*site.options)
+    assert site.get(server, RANGE)["data"]["pageviews"] == 35
+    assert "without cluster" in site.cluster("status")
+    site.cluster("join")
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 35
+    # Nothing is left of a deleted website.
+    site.run("website", "remove", site.id, "--yes")
+    until(lambda: clickhouse.rows("select count() from event") == [[0]])
+
+
+def test_an_older_file_is_not_followed(site: Site, serve: Serve, db: Path, tmp_path: Path) -> None:
+    site.cluster("init")
+    server = serve(*site.options)
+    site.cluster("join")
+    site.send(server, *range(10))
+    until(lambda: not site.waiting())
+    site.run("backup", str(tmp_path / "copy.db"))
+    site.send(server, *range(10, 20))
+    until(lambda: not site.waiting())
+    assert server.terminate() == 0
+    site.run("restore", str(tmp_path / "copy.db"))
+    server = serve(*site.options)
+    site.send(server, *range(20, 25))
+    until(lambda: "older copy" in server.stderr())
+    assert site.get(server, RANGE)["data"]["pageviews"] == 15
+    assert answered(server)[0] == 0
+    assert server.terminate() == 0
+    site.cluster("init", "--again")
+    server = serve(*site.options)
+    site.cluster("join")
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 15
+    assert site.shipped_pages() == site.pages()
