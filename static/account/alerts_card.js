@@ -181,8 +181,9 @@ async function changed(card, method, path, sent) {
  */
 async function removed(card, name, path) {
   const title = t("delete_channel_question", { name });
-  if (!(await confirmDialog({ title, words: t("delete_alert_effect"), action: shared("delete"), danger: true })))
+  if (!(await confirmDialog({ title, words: t("delete_alert_effect"), action: shared("delete"), danger: true }))) {
     return;
+  }
   await changed(card, "DELETE", path);
 }
 
