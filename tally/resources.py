@@ -22,6 +22,25 @@ def asset(name: str) -> Path:
     return inside if inside.exists() else _PACKAGE.parent / name
 
 
+class DataFile:
+    """A file of data that comes with the code, or another one that is used in its place."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._other: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """Return the file in use."""
+        return self._other or asset(self._name)
+
+    def replace(self, path: Path | None) -> bool:
+        """Use another file from now on, or the bundled one (None); return whether the file may have changed."""
+        has_changed = path is not None or self._other is not None
+        self._other = path
+        return has_changed
+
+
 def program() -> tuple[list[str], Path]:
     """Return the words that start this program with a command, and the directory where Python has to find it."""
     # A program made by PyInstaller is its own interpreter, and starts analytics_server by itself.

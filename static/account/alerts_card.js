@@ -4,7 +4,7 @@ import { confirmDialog, failureNotice, notify, openDialog } from "../shared/dial
 import { fill, h } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { checkbox, field, form } from "../shared/forms.js";
-import { dateTime, displayZone, number } from "../shared/formats.js";
+import { dateTime, displayZone, number, numberFormat } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { actionTable, sectionCard } from "./card.js";
 import { runOnce } from "./run_once.js";
@@ -134,7 +134,7 @@ function limitsOf(card, alert) {
   }
   if (alert.kind !== "spike") return "";
   if (alert.min_visits) return t("from_visits", { visits: number(alert.min_visits) });
-  const factor = t("times_usual", { factor: number(alert.factor || 0) });
+  const factor = t("times_usual", { factor: numberFormat({ maximumFractionDigits: 2 }).format(alert.factor || 0) });
   return alert.sensitive ? `${factor}, ${t("sensitive")}` : factor;
 }
 

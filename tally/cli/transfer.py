@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from sqlite3 import Connection
 
 from tally.accounts.audit import Entry, by_command, record
 from tally.accounts.websites import find_website
@@ -34,7 +33,7 @@ from tally.events.geoip import CountryDataError
 from tally.rounding import counted
 from tally.settings import Settings, path_of
 from tally.storage import import_records
-from tally.storage.database import open_database, transaction
+from tally.storage.database import Connection, open_database, transaction
 from tally.storage.disk_space import disk_space
 from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS, iso

@@ -21,7 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from tally.resources import asset
+from tally.resources import DataFile
 
 # Each name is from its operator's public documentation; the page is named above each group. Names that end in bot,
 # crawler or spider need no line.
@@ -164,19 +164,13 @@ def listed_name(user_agent: str) -> str:
     return max(names)[1] if names else ""
 
 
-_paths: list[Path] = []
+_FILE: Final = DataFile(DATA)
 
 
 def read_from(path: Path | None) -> None:
     """Use another file of the list from now on (tally/events/lists.py); None is the bundled one."""
-    if path is None and not _paths:
-        return
-    _paths[:] = [] if path is None else [path]
-    _filed.cache_clear()
-
-
-def _path() -> Path:
-    return _paths[0] if _paths else asset(DATA)
+    if _FILE.replace(path):
+        _filed.cache_clear()
 
 
 class Crawler(NamedTuple):
@@ -201,7 +195,7 @@ def described(names: Iterable[str]) -> dict[str, Crawler]:
             if name is not None:
                 described[name] = Crawler(entry["operator"], entry["purpose"])
 
-    json.loads(_path().read_bytes(), object_hook=read)
+    json.loads(_FILE.path.read_bytes(), object_hook=read)
     return described
 
 
@@ -225,7 +219,7 @@ def _stands(pattern: str, text: str) -> bool:
 def _filed() -> dict[str, tuple[tuple[str, str], ...]]:
     """Return patterns and names by the pattern's longest run of letters. The names kept by hand come first."""
     listed = {name.lower(): name for name in NAMES}
-    json.loads(_path().read_bytes(), object_hook=partial(_add, listed))
+    json.loads(_FILE.path.read_bytes(), object_hook=partial(_add, listed))
     filed: dict[str, tuple[tuple[str, str], ...]] = {}
     for pattern, name in listed.items():
         run = max(_LETTERS.findall(pattern), key=len, default="")

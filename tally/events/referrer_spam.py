@@ -10,19 +10,17 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
-from tally.resources import asset
+from tally.resources import DataFile
 
 DATA: Final = "data/referrer_spam.txt"
-_paths: list[Path] = []
+_FILE: Final = DataFile(DATA)
 
 
 def read_from(path: Path | None) -> None:
     """Use another file of the list from now on (tally/events/lists.py); None is the bundled one."""
-    if path is None and not _paths:
-        return
-    _paths[:] = [] if path is None else [path]
-    _listed.cache_clear()
-    is_listed.cache_clear()
+    if _FILE.replace(path):
+        _listed.cache_clear()
+        is_listed.cache_clear()
 
 
 def covers(hosts: Collection[str], host: str) -> bool:
@@ -42,5 +40,5 @@ def is_listed(host: str) -> bool:
 
 @cache
 def _listed() -> frozenset[str]:
-    lines = (_paths[0] if _paths else asset(DATA)).read_text("utf-8").splitlines()
+    lines = _FILE.path.read_text("utf-8").splitlines()
     return frozenset(line for line in lines if not line.startswith("#"))

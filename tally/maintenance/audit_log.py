@@ -19,7 +19,7 @@ class AuditLog:
 
     def __init__(self, database: NodeDatabase, clock: Clock) -> None:
         self._database, self._clock = database, clock
-        self._number = 0
+        self._number: int | None = None
 
     async def begin(self) -> None:
         """Take what is stored as logged. Raises ApiError 503."""
@@ -30,7 +30,9 @@ class AuditLog:
 
         A line that counts further changes of the current second waits for its end, unless `is_last`.
         """
-        self._number, lines = await self._database.read(partial(audit.written_after, number=self._number))
+        if self._number is None:
+            await self.begin()
+        self._number, lines = await self._database.read(partial(audit.written_after, number=self._number or 0))
         second = self._clock.wall_ms() // SECOND_MS
         for line in lines:
             if line.entry.action == audit.MORE and line.ms // SECOND_MS == second and not is_last:

@@ -1,6 +1,7 @@
 """Report API keys that expire to the channels of their account: 14 days before, and when they have, once each.
 
-The keys of connected assistants are renewed by their programs and are not reported.
+A notice names a key and when it was made, so that the outbox has it once, however often the keys are read. The keys of
+connected assistants are renewed by their programs and are not reported.
 """
 
 from collections.abc import Callable, Iterable

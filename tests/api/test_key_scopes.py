@@ -128,7 +128,7 @@ async def test_no_page_of_another_origin_manages(scenario: Scenario, name: str) 
     """A preflight does not allow the method, and the owner's session does not authorise it."""
     method, _, path = name.partition(" ")
     values = {"id": scenario.website, "definition": scenario.definition, "number": 1, "link": scenario.link}
-    values |= {"alert": scenario.alert, "channel": scenario.channel}
+    values |= {"alert": scenario.alert, "channel": scenario.channel, "report": scenario.report}
     asks: dict[str, str | None] = {"Origin": "https://evil.example", "Access-Control-Request-Method": method}
     preflight = await scenario.owner("OPTIONS", path.format(**values), headers=asks)
     assert preflight.status == 405 or method not in preflight.headers["Access-Control-Allow-Methods"].split(", ")

@@ -247,6 +247,7 @@ async def test_requests_cannot_create_labels(app: App) -> None:
             "le",
             "state",
             "field",
+            "list",
             "percent",
             "version",
             "sqlite",

@@ -129,7 +129,13 @@ def test_openapi_has_all_reports() -> None:
         if path.startswith(prefix) and "get" in methods
     }
     # What a key that manages may read is no report.
-    assert paths == {report.path for report in REPORTS} | {"exclusions", "imports", "share-links"}
+    assert paths == {report.path for report in REPORTS} | {
+        "alerts",
+        "deletions",
+        "exclusions",
+        "imports",
+        "share-links",
+    }
 
 
 @cases("report", REPORTS, ids=lambda report: report.name)

@@ -36,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
 
 
 def show(site: SampleServer, open_page: OpenPage, query: str = "period=7d", **options: Any) -> Any:
-    page = site.log_in(open_page(**options))
+    page = site.log_in(open_page(timezone_id="UTC", **options))
     page.goto(f"{site.url}/websites/{site.website}/crawlers?{query}")
     expect(page.locator(".crawlers .answer")).not_to_be_empty()
     return page

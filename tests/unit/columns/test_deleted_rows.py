@@ -150,7 +150,7 @@ def test_only_rows_that_were_compared_are_deleted(harness: RollupHarness) -> Non
         "update packed_day set layout = 1",
         "update packed_day set version = version - 1",
         f"update packed_day set events = {column_days.MAX_EVENTS + 1}",
-        "insert into import values (1, 1, 'x', '', 'x', 'undoing', 0, 0, 0, 0, 0, 0, '{}', null, null, 0, 0, null)",
+        "insert into import values (1, 1, 'x', '', 'x', 'undoing', 0, 0, 0, 0, 0, 0, 0, '{}', null, null, 0, 0, null)",
     ):
         with snapshot(harness.writer):
             harness.writer.execute(change)

@@ -27,7 +27,7 @@ FIRST = baseline.WEEKS * WEEK_HOURS
 YEARS = (WEEKS - baseline.WEEKS) / 52
 Judge = Callable[[Hours, int], Verdict | None]
 SIZES = ((100, 0.2), (100, 0.35), (500, 0.2), (500, 0.35), (5_000, 0.2), (5_000, 0.35))
-SEEDS = 1
+SEEDS = 2
 
 
 def hours_of(visits: list[int], unusable: frozenset[int] = frozenset(), events: list[int] | None = None) -> Hours:
