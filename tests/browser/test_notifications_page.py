@@ -13,7 +13,7 @@ from tally.notices.outbox import New
 from tally.timestamps import DAY_MS
 from tests.browser.accessibility import violations_in_each_scheme
 from tests.browser.browsers import OpenPage, pages_with_refusals
-from tests.browser.owner import ask, set_up
+from tests.browser.owner import add_website, ask, set_up
 from tests.robustness.test_notices import Hook
 from tests.support.mailbox import FROM, mailbox
 from tests.support.process import Serve, Server
@@ -140,6 +140,7 @@ def test_addresses_and_a_summary(serve: Serve, open_page: OpenPage) -> None:
         server = serve("--smtp-url", url, "--mail-from", FROM, "--base-url", "https://stats.example.com")
         page = open_page()
         set_up(page, server)
+        add_website(page, server)
         page.goto(server.url + "/account/notifications")
         expect(page.get_by_text("--smtp-url")).to_have_count(0)
         expect(page.get_by_text("Summaries")).to_have_count(0)
