@@ -13,6 +13,7 @@ import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
+from tally.accounts import audit
 from tally.clock import Clock
 from tally.engine.engine import Engine
 from tally.errors import ApiError, log, where_it_failed
@@ -32,9 +33,13 @@ Chore = tuple[str, Callable[[], Awaitable[object]], Callable[[Exception], None],
 
 
 class Node:
-    """The open parts of a running server, which its engine is made with."""
+    """The open parts of a running server, which its engine is made with.
+
+    `audit_line`: the number of the newest line of the audit log before the start.
+    """
 
     engine: Engine
+    audit_line: int
 
     def __init__(self, settings: Settings, clock: Clock, database: NodeDatabase) -> None:
         self.settings, self.clock, self.database = settings, clock, database
@@ -127,6 +132,7 @@ async def opened(
         with database.explaining():
             await node.clock_watch.begin()
             await node.registry.open()
+            node.audit_line = await database.read(audit.newest)
         node.engine = make_engine(node)
         try:
             await node.engine.open()

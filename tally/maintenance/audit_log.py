@@ -15,24 +15,17 @@ from tally.timestamps import SECOND_MS, iso
 
 
 class AuditLog:
-    """Logs the lines that are written after `begin`. Used by the event loop alone."""
+    """Logs the lines after the one of a number. Used by the event loop alone."""
 
-    def __init__(self, database: NodeDatabase, clock: Clock) -> None:
-        self._database, self._clock = database, clock
-        self._number: int | None = None
-
-    async def begin(self) -> None:
-        """Take what is stored as logged. Raises ApiError 503."""
-        self._number = await self._database.read(audit.newest)
+    def __init__(self, database: NodeDatabase, clock: Clock, number: int) -> None:
+        self._database, self._clock, self._number = database, clock, number
 
     async def write(self, *, is_last: bool = False) -> None:
         """Log what was written since the last call. Raises ApiError 503.
 
         A line that counts further changes of the current second waits for its end, unless `is_last`.
         """
-        if self._number is None:
-            await self.begin()
-        self._number, lines = await self._database.read(partial(audit.written_after, number=self._number or 0))
+        self._number, lines = await self._database.read(partial(audit.written_after, number=self._number))
         second = self._clock.wall_ms() // SECOND_MS
         for line in lines:
             if line.entry.action == audit.MORE and line.ms // SECOND_MS == second and not is_last:

@@ -126,23 +126,17 @@ async def components(
 async def _audit_tasks(node: Node, settings: Settings) -> AsyncIterator[None]:
     """Have lines of the audit log written about the start and about keys, put into the log, and deleted by age."""
     database, clock = node.database, node.clock
-    audit_log = AuditLog(database, clock)
+    audit_log = AuditLog(database, clock, node.audit_line)
     node.repeat("the audit log", audit_log.write, database.health.failed, TICK_S)
     # Listening does not wait for it.
-    recorded = asyncio.create_task(_record_start(audit_log, database, settings, clock.wall_ms()))
+    start = partial(record_start, settings=settings, now_ms=clock.wall_ms())
+    recorded = asyncio.create_task(database.writer.run(start))
     lines = partial(_audit_lines, database, clock, settings.audit_days)
     node.repeat("lines of the audit log", lines, database.health.failed, AUDIT_PAUSE_S)
     yield
     await asyncio.wait({recorded})
     with contextlib.suppress(ApiError):
         await audit_log.write(is_last=True)
-
-
-async def _record_start(audit_log: AuditLog, database: NodeDatabase, settings: Settings, now_ms: int) -> None:
-    """Write the lines about the start, which are the first of the server's log."""
-    with contextlib.suppress(ApiError):
-        await audit_log.begin()
-    await database.writer.run(partial(record_start, settings=settings, now_ms=now_ms))
 
 
 async def _audit_lines(database: NodeDatabase, clock: Clock, days: int) -> None:
