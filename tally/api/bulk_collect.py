@@ -77,7 +77,8 @@ def _fault(item: Any, website: Website) -> Rejection | None:
         return _OTHER_WEBSITE
     for name in item:
         if name not in _FIELDS[type_] and name != "website_id":
-            message = f"{name[:100]} is no field of {TYPE_NAMES[type_]} here: addresses and User-Agents are not taken."
+            why = ": addresses and User-Agents are not taken" if name in ("ip", "user_agent") else ""
+            message = f"{name[:100]} is no field of {TYPE_NAMES[type_]} here{why}."
             return Rejection("invalid_field", message, name[:100])
     if type_ in WITH_VISITOR and not item.get("session_id"):
         return _NO_SESSION

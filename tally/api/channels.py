@@ -85,6 +85,8 @@ async def add(request: web.Request) -> web.Response:
     secret = channels.new_secret(kind)
     now_ms = auth.clock.wall_ms()
     confirmed_ms = now_ms if kind != "email" or _is_member(auth, owner.number, config["address"]) else None
+    if confirmed_ms is None:
+        auth.count(request.app[TESTS], owner.number)
     if kind == "email":
         _check_mail(sender, config["address"], is_confirmed=confirmed_ms is not None)
     row = (channels.new_id(), owner.number, kind, name, config, quiet, secret, None, None, now_ms)
@@ -93,6 +95,8 @@ async def add(request: web.Request) -> web.Response:
     try:
         await auth.change(session, owner.number, entry, channels.add_channel, new)
     except AccountFull as full:
+        if confirmed_ms is None:
+            sender.has_not_asked(config["address"].lower())
         raise ApiError(errors.TOO_MANY_CHANNELS, str(full)) from None
     await sender.refresh()
     if confirmed_ms is None:

@@ -6,6 +6,7 @@ fails to be counted is tried again, and holds up no other.
 """
 
 from collections.abc import Sequence
+from html import escape
 from typing import Any
 
 from aiohttp import web
@@ -36,7 +37,7 @@ from tally.notices.periods import (
     local_day,
     next_due_ms,
 )
-from tally.notices.reports import MAX_WEBSITES, Report
+from tally.notices.reports import MAX_REPORT_CHANNELS, MAX_WEBSITES, Report
 from tally.notices.sender import Sender
 from tally.notices.summary import content
 from tally.notices.texts import check_language
@@ -147,6 +148,8 @@ def _channels(request: web.Request, account: int, value: Any) -> tuple[str, ...]
     known = [one.id for one in request.app[NOTICES].channels_of(account)]
     if not isinstance(value, list) or not value or not all(one in known for one in value):
         raise invalid("channels", "channels must be a list of ids of channels of the account.")
+    if len(value) > MAX_REPORT_CHANNELS:
+        raise invalid("channels", f"channels must be at most {MAX_REPORT_CHANNELS}.")
     return tuple(dict.fromkeys(value))
 
 
@@ -204,7 +207,7 @@ async def preview(request: web.Request) -> web.Response:
     if found is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
     said = content(language, found)
-    html = document(language, said.title, body(language, found, sender.base_url), "")
+    html = document(language, escape(said.title), body(language, found, sender.base_url), "")
     return json_response({"data": {"title": said.title, "text": said.text, "html": html, "details": found}})
 
 
@@ -309,7 +312,8 @@ class Plan:
         if not self._websites:
             return None
         figures = Figures(self._api, self._report.account, days, self._zone.key)
-        return {"period": self._report.period} | await figures.of(self._websites[:MAX_WEBSITES])
+        left_out = max(0, len(self._websites) - MAX_WEBSITES)
+        return {"period": self._report.period, "left_out": left_out} | await figures.of(self._websites[:MAX_WEBSITES])
 
 
 def _planned(api: ReadApi, report: Report, now_ms: int) -> Report:

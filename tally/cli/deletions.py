@@ -36,7 +36,9 @@ def add_delete_events(parser: argparse.ArgumentParser) -> None:
     """Add the options of `delete-events`."""
     set_function(parser, _delete_events)
     add_website_argument(parser, "--website", required=True, help="id or domain of the website")
-    parser.add_argument("--from", dest="first", metavar="DAY", required=True, help="first day or time, 2026-11-01")
+    parser.add_argument(
+        "--from", dest="first", metavar="DAY", required=True, help="first day or time of the website, 2026-11-01"
+    )
     parser.add_argument("--to", dest="last", metavar="DAY", required=True, help="last day, which is included, or time")
     parser.add_argument(
         "--filter",
@@ -54,13 +56,13 @@ def _delete_events(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         site = find_website(connection, given.website)
         website, zone = site.number, site.time_zone or "UTC"
-        written = [f"filter_{one}" for one in given.filters]
+        written = [f"filter_{one.removeprefix('filter_')}" for one in given.filters]
         try:
             filters = params.parse_filters(written)
             query = MultiDict({"from": given.first, "to": given.last})
             span = params.range_of(params.Sent(query, {}, now_ms(), time_zone=zone))
         except ApiError as bad:
-            raise Failure(bad.message, 2) from None
+            raise Failure(bad.message.replace("filter_", ""), 2) from None
         with snapshot(connection):
             found = preview_now(connection, website, (span.from_ms, span.to_ms), filters)
         _show(found)
@@ -68,7 +70,8 @@ def _delete_events(given: argparse.Namespace, settings: Settings) -> None:
             say("nothing to delete")
             return
         if not given.yes and not _agrees(found.events):
-            raise Failure("Nothing was deleted: type the number of events, or give --yes.")
+            way = "type the number of events, or give --yes" if sys.stdin.isatty() else "give --yes"
+            raise Failure(f"Nothing was deleted: {way}.")
         detail = {"from": iso(span.from_ms), "to": iso(span.to_ms), "filters": written, "events": found.events}
         with transaction(connection):
             number = event_deletion.begin(connection, website, found.plan, found.events, now_ms())
@@ -86,7 +89,7 @@ def _show(found: DeletionPreview) -> None:
         f"matching: {counted(found.events, 'event')} on {counted(found.days, 'day')};"
         f" {counted(found.visits_gone, 'visit')} deleted, {counted(found.visits_changed, 'visit')} changed"
     )
-    for field, values in found.samples.items():
+    for field, values in found.samples.items() if found.events else ():
         say(f"{field}: {', '.join(value or '(unset)' for value in values)}")
     if found.not_covered:
         say(f"not covered: {', '.join(found.not_covered)} (see docs/deleting-events.md)")

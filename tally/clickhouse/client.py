@@ -8,6 +8,7 @@ Texts travel as parameters of statements in the request's form, never inside a s
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from typing import Any
@@ -49,7 +50,9 @@ class Refused(Exception):
     """ClickHouse has refused a statement: nothing of it was done. `code` is the number of its error."""
 
     def __init__(self, code: int, message: str) -> None:
-        super().__init__(f"ClickHouse refused a statement with code {code}: {message[:300]}")
+        # Messages quote rows, which have values of visitors: the name of the error alone.
+        names = re.findall(r"\(([A-Z][A-Z_]{3,})\)", message)
+        super().__init__(f"ClickHouse refused a statement with code {code}{f' ({names[-1]})' if names else ''}")
         self.code = code
 
 
@@ -127,7 +130,7 @@ class Client:
             while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:
                 if is_gone():
                     raise ApiError(STORAGE_UNAVAILABLE)
-            return [orjson.loads(line) for line in (await running).splitlines()]
+            return _lines(await running)
         except (Refused, NoAnswer) as failure:
             log.error("a report has no answer: %s", failure)
             code = failure.code if isinstance(failure, Refused) else 0
@@ -146,9 +149,18 @@ class Client:
                 code = int(answer.headers.get("X-ClickHouse-Exception-Code") or 0)
                 if answer.status == 200 and not code:
                     return found
-        except (aiohttp.ClientError, TimeoutError) as failure:
+        # A proxy may answer in place of ClickHouse, with a code that is no number.
+        except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
             raise NoAnswer(type(failure).__name__) from None
         raise Refused(code, found.decode(errors="replace"))
+
+
+def _lines(body: bytes) -> list[list[Any]]:
+    """Return the rows of an answer. Raises NoAnswer where it is not ClickHouse's."""
+    try:
+        return [orjson.loads(line) for line in body.splitlines()]
+    except orjson.JSONDecodeError:
+        raise NoAnswer("the answer is no JSON") from None
 
 
 class Parameters:

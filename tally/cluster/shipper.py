@@ -18,7 +18,7 @@ from tally.clickhouse.client import NoAnswer, Refused
 from tally.clock import Clock
 from tally.cluster.outbox import Outbox, Shipment, bodies_of
 from tally.cluster.servers import Servers
-from tally.errors import ApiError, log
+from tally.errors import ApiError, log, where_it_failed
 from tally.storage import cluster_tables
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS, HOUR_MS
@@ -97,6 +97,11 @@ class Shipper:
                 pause_s = min(max(2 * pause_s, PAUSE_S), _LONGEST_PAUSE_S)
                 with contextlib.suppress(Refused, NoAnswer):
                     await self._servers.use_next()
+            except Exception as failure:
+                self.failures += 1
+                log.error("shipping failed: %s", where_it_failed(failure))
+                self._set_problem(type(failure).__name__)
+                pause_s = _LONGEST_PAUSE_S
 
     def _set_problem(self, problem: str) -> None:
         if problem and self.problem in ("", _NEW):

@@ -36,7 +36,9 @@ class AuditLog:
 
 def _log(line: audit.Line) -> None:
     actor, entry = line.actor, line.entry
-    detail = json.dumps(entry.detail) if entry.detail else None
+    # Filters have what visitors have sent: the table alone has them.
+    shown = {name: value for name, value in entry.detail.items() if name != "filters"}
+    detail = json.dumps(shown) if shown else None
     about = {"number": line.number, "at": iso(line.ms), "account": actor.account, "actor": actor.name, "via": actor.via}
     what = {"action": entry.action, "website": entry.website, "target": entry.target or None, "detail": detail}
     log.info("audit", extra=fields(**about, **what))

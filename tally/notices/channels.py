@@ -233,9 +233,9 @@ def find_channel(connection: sqlite3.Connection, id: str) -> Channel | None:
 
 
 def add_channel(connection: sqlite3.Connection, new: Channel) -> None:
-    """Store a new channel. Raises AccountFull where the account has MAX_CHANNELS."""
+    """Store a new channel. Raises AccountFull where the account has MAX_CHANNELS, without those of a person alone."""
     count = "/* channels.count */ select count(*) from channel where account = ? and person is null"
-    if connection.execute(count, (new.account,)).fetchone()[0] >= MAX_CHANNELS:
+    if new.person is None and connection.execute(count, (new.account,)).fetchone()[0] >= MAX_CHANNELS:
         raise AccountFull(f"The account has {MAX_CHANNELS} channels, the most that it may have: delete one first.")
     quiet = None if new.quiet is None else json.dumps(new.quiet)
     connection.execute(

@@ -21,7 +21,7 @@ from tally.accounts.usage import USAGE_WARNINGS, month_of
 from tally.clock import MAX_STEP_MS, Clock
 from tally.engine.reports import Reports
 from tally.engine.values import BeyondRetention, Goal, Requester, Scope, Top, TopQuery
-from tally.errors import ApiError, fields, log, where_it_failed
+from tally.errors import QUERY_TIMEOUT, ApiError, fields, log, where_it_failed
 from tally.events.website import Website
 from tally.notices import alert_texts, alerts, baseline, uptime
 from tally.notices.alert_texts import Figures, Values
@@ -131,8 +131,11 @@ class Judge:
             judged = await self._judged(hour, due, record)
             at_ms = self._clock.monotonic_wall_ms()
             stored = await self._write(partial(alerts.record, judged=judged, end_ms=hour.end_ms, now_ms=at_ms))
-        except ApiError:
-            raise
+        except ApiError as failure:
+            if failure.kind is not QUERY_TIMEOUT:
+                raise
+            log.error("judging alerts took too long", extra=fields(website=website.id))
+            return
         except Exception as failure:
             log.error("judging alerts failed: %s", where_it_failed(failure), extra=fields(website=website.id))
             return

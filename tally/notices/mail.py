@@ -131,7 +131,6 @@ def _outcome(failure: Exception) -> Outcome:
         SMTPNotSupported,
         SMTPRecipientsRefused,
         SMTPResponseException,
-        SMTPSenderRefused,
     )
 
     if isinstance(failure, SMTPRecipientsRefused):
@@ -140,7 +139,7 @@ def _outcome(failure: Exception) -> Outcome:
         return _refusal(failure, is_gone=is_unknown, is_final=failure.code >= 500)
     if isinstance(failure, SMTPAuthenticationError):
         return _refusal(failure, "the mail server refused the user or the password")
-    if isinstance(failure, SMTPSenderRefused | SMTPDataError):
+    if isinstance(failure, SMTPDataError):
         return _refusal(failure, is_final=failure.code >= 500)
     if isinstance(failure, SMTPResponseException):
         return _refusal(failure)

@@ -49,7 +49,9 @@ def _empty_mail(channel: Channel, server: MailServer, subject: str, now_ms: int)
     written = EmailMessage(SMTP)
     written["From"] = Address(server.name, addr_spec=server.address)
     written["To"] = channel.config["address"]
-    written["Subject"] = "".join(one if one.isprintable() else " " for one in subject)
+    # `email` decodes encoded words (RFC 2047) in a value, and writes the line breaks that they have.
+    plain = "".join(one if one.isprintable() else " " for one in subject)
+    written["Subject"] = plain.replace("=?", "=\u200b?")
     written["Date"] = datetime.fromtimestamp(now_ms // SECOND_MS, UTC)
     for name, value in _HEADERS.items():
         written[name] = value

@@ -17,6 +17,8 @@ from tally.notices.periods import Period
 
 MAX_REPORTS = 50
 MAX_WEBSITES = 50
+# Each has a copy of every summary, for the days that notices are kept.
+MAX_REPORT_CHANNELS = 10
 
 
 class Report(NamedTuple):

@@ -18,7 +18,9 @@ from tally.resources import tally_version
 from tally.timestamps import SECOND_MS, iso
 
 MAX_BODY_BYTES = 20_000
-_MAX_TITLE, _MAX_TEXT = 200, 1_500
+_MAX_TITLE, _MAX_TEXT = 200, 1_200
+# Around the event of a notice among several.
+_WRAPPER_BYTES = 200
 # Of ntfy: default and highest.
 _PRIORITY = {"normal": 3, "urgent": 5}
 
@@ -69,15 +71,23 @@ def _json(value: Any) -> bytes:
 
 def _webhook_body(message: Message, base_url: str) -> bytes:
     if len(message.notices) == 1:
-        return _json(_event(message.first, base_url))
+        return _json(_bounded_event(message.first, base_url))
     listed = message.notices[:MAX_LISTED]
     while True:
-        events = [_event(one, base_url) for one in listed]
+        events = [_bounded_event(one, base_url) for one in listed]
         data = {"notices": events, "more": len(message.notices) - len(listed)}
         body = _json({"type": "notices", "timestamp": iso(message.first.created_ms), "data": data})
         if len(body) <= MAX_BODY_BYTES:
             return body
         listed = listed[:-1]
+
+
+def _bounded_event(notice: Notice, base_url: str) -> dict[str, Any]:
+    """Return the event of a notice, without details where they are too long."""
+    event = _event(notice, base_url)
+    if len(_json(event)) > MAX_BODY_BYTES - _WRAPPER_BYTES:
+        event["data"]["details"] = {}
+    return event
 
 
 def _event(notice: Notice, base_url: str) -> dict[str, Any]:
@@ -143,11 +153,17 @@ def _escaped(text: str) -> str:
     """Return a text for Slack and the programs that take its webhooks: no markup, no link, no mention."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # Mattermost and Rocket.Chat read @all and @channel.
-    return text.replace("@", "@\u200b")
+    return _without_links(text.replace("@", "@\u200b"))
+
+
+def _without_links(text: str) -> str:
+    """Return a text in which Markdown has no link with a text of its own: page names come from strangers."""
+    return text.replace("](", "]\u200b(").replace("][", "]\u200b[")
 
 
 def _discord(channel: Channel, text: Readable) -> dict[str, Any]:
-    embed = {"title": text.title, "description": text.text} | ({"url": text.url} if text.url else {})
+    embed = {"title": _without_links(text.title), "description": _without_links(text.text)}
+    embed |= {"url": text.url} if text.url else {}
     return {"embeds": [embed], "allowed_mentions": {"parse": []}}
 
 

@@ -129,6 +129,10 @@ class Sender:
         asked[address] += 1
         return False
 
+    def has_not_asked(self, address: str) -> None:
+        """Take back what `has_asked_enough` has counted: nothing was sent."""
+        self._confirmations[1][address] -= 1
+
     async def ask_to_confirm(self, channel: Channel) -> None:
         """Send the mail that asks the owner of an address to agree to notices. Raises ApiError 503."""
         now_ms = self._clock.monotonic_wall_ms()

@@ -190,6 +190,9 @@ def _lines(language: Language, data: Figures) -> Iterator[str]:
             yield from figure_lines(language, website)
         if "pages" in website:
             yield from _list_lines(language, website, 5 if len(websites) == 1 else _CHAT_ROWS)
+    if data["left_out"]:
+        yield ""
+        yield text(language, "summaries.left_out", count=data["left_out"])
 
 
 def _list_lines(language: Language, website: Figures, most: int) -> Iterator[str]:

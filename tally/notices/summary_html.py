@@ -9,7 +9,7 @@ from datetime import date
 from html import escape
 
 from tally.notices import summary, texts
-from tally.notices.mail_html import BAR, LINE, styled
+from tally.notices.mail_html import BAR, LINE, paragraph, styled
 from tally.notices.summary import FIGURE_TITLES, LIST_TITLES, Figures
 from tally.notices.texts import Language, text
 
@@ -148,4 +148,6 @@ def _overview(language: Language, data: Figures, base_url: str) -> str:
             f'<td class="line" style="{_CELL}{_RIGHT};width:70px">'
             f"{_changed(value, summary.change(language, value))}</td></tr>"
         )
-    return f'{_TABLE};margin:0 0 16px">{"".join(shown)}</table>'
+    left_out = escape(text(language, "summaries.left_out", count=data["left_out"]))
+    rest = paragraph(left_out) if data["left_out"] else ""
+    return f'{_TABLE};margin:0 0 16px">{"".join(shown)}</table>{rest}'

@@ -124,9 +124,13 @@ def with_texts(connection: sqlite3.Connection, before_ms: int) -> list[int]:
 
 
 def texts_deleted(connection: sqlite3.Connection, websites: Iterable[int], before_ms: int) -> None:
-    """Record that the unused texts of websites are deleted: of deletions that ended before a time."""
+    """Record that the unused texts of websites are deleted: of deletions that ended before a time.
+
+    So are the values of the filters, which may be such texts.
+    """
     connection.executemany(
-        "/* deletion_records.texts_deleted */ update deletion set has_texts = 0 where website = ? and ended_ms <= ?",
+        "/* deletion_records.texts_deleted */ update deletion set has_texts = 0, filters = '[]'"
+        " where website = ? and ended_ms <= ?",
         [(website, before_ms) for website in websites],
     )
 

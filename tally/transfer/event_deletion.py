@@ -18,6 +18,7 @@ last step, figures are between the old and the new ones. Events that arrive mean
 """
 
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -40,6 +41,8 @@ from tally.transfer.visit_rebuild import delete_events
 
 # A step takes 5 to 30 ms, during which a collect request waits for the writer.
 _ROWS = 1_000
+# A visitor's events are among those of all others during its visits: a thousand visitors may take seconds.
+_STEP_S = 0.03
 # Reading the experiment events of a day for each step.
 _FEW_ROWS = 250
 _START = (0, -1, -1)
@@ -134,8 +137,9 @@ def _traffic(step: Step, place: Place) -> tuple[Place | None, int]:
     expression = matching(website, step.record.plan, TABLES[TRAFFIC])
     deleted: list[tuple[int, int, int | None, int]] = []
     amended = {}
+    end_s = time.monotonic() + _STEP_S
     for visitor in dict.fromkeys(row[2] for row in rows):
-        if len(deleted) >= _ROWS:
+        if len(deleted) >= _ROWS or (deleted and time.monotonic() > end_s):
             # The rows of the visitors that are left are read again.
             following = place
             break

@@ -230,7 +230,9 @@ class Follower:
         if day != at.day and at.secret:
             # Without a secret: a new import.
             at = Progress(self._now_ms(), at.lines, at.bytes)
-        at = at._replace(day=day, head=_head(file, min(_HEAD_BYTES, end)), until=end)
+        # Lines are judged by the time at which their piece is read; the rest of an interrupted one by the same again.
+        now_ms = at.now_ms if at.done else self._now_ms()
+        at = at._replace(now_ms=now_ms, day=day, head=_head(file, min(_HEAD_BYTES, end)), until=end)
         with window, self._connect() as connection:
             import_events(
                 connection,

@@ -32,7 +32,7 @@ from tally.columns.statements import TRAFFIC
 from tally.rollups import experiments, imported_sums, rollup_state
 from tally.storage import cluster_tables, crawler_days, event_data, import_records, visit_rows
 from tally.storage.bulk_insert import insert
-from tally.storage.import_records import COMPLETE, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
+from tally.storage.import_records import COMPLETE, FOLLOWING, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
 from tally.timestamps import DAY_MS
 from tally.transfer.visit_merge import combined
 
@@ -59,7 +59,8 @@ def begin(connection: sqlite3.Connection, website: int, number: int, now_ms: int
         raise UnknownImport(f"There is no import {number} of this website: see `import --list`.")
     state = found.state_at(now_ms)
     if state not in (COMPLETE, INTERRUPTED, UNDOING):
-        raise CannotUndo(f"Import {number} is {state}: only a complete or interrupted import can be undone.")
+        hint = "; stop `import --follow` first, after a kill by starting it once more" if state == FOLLOWING else ""
+        raise CannotUndo(f"Import {number} is {state}: only a complete or interrupted import can be undone{hint}.")
     if state != UNDOING:
         _save(connection, website, number, 0, _START)
     return found

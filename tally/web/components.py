@@ -25,7 +25,7 @@ from tally.api.uploads import Uploads
 from tally.clock import Clock
 from tally.engine.engine import Engine
 from tally.engine.values import Goal
-from tally.errors import ApiError
+from tally.errors import ApiError, log
 from tally.events.client import parse_proxies
 from tally.events.places import DeferredPlaces, PlaceDatabase
 from tally.events.sender import ClientResolver
@@ -68,6 +68,8 @@ def _goals(node: Node) -> Callable[[int], Sequence[Goal]]:
 def engine_of(settings: Settings) -> EngineFactory:
     """Return what makes the engine of the settings. Raises ValueError."""
     if settings.cluster_mode == "none":
+        if settings.clickhouse:
+            log.warning("--clickhouse does nothing without --cluster-mode follow")
         return sqlite_engine
     if not settings.clickhouse:
         raise ValueError("--cluster-mode follow needs --clickhouse URL")

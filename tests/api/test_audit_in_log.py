@@ -90,6 +90,16 @@ async def test_many_changes_of_a_second_are_logged_with_their_number(make_app: M
     assert (last["action"], json.loads(last["detail"])) == (MORE, {"plan_changed": 3})
 
 
+async def test_filters_of_a_deletion_are_not_logged(make_app: MakeApp, logged: Logged) -> None:
+    """They may have what visitors have sent, such as an address in a path."""
+    app = await make_app()
+    detail = {"events": 1, "filters": ["filter_pathname=/ann@example.com"]}
+    entry = Entry("events_deleted", detail=detail)
+    await app.admin(lambda connection: record(connection, by_command(1), entry, app.clock.wall_ms()))
+    (line,) = await wait_for(1, logged)
+    assert json.loads(line["detail"]) == {"events": 1}
+
+
 async def test_numbers_that_begin_again(make_app: MakeApp, logged: Logged) -> None:
     """Once all lines have expired."""
     app = await make_app()

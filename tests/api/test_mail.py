@@ -249,6 +249,19 @@ async def test_a_title_of_a_stranger_writes_no_header(owner: Owner) -> None:
     assert received["Bcc"] is None
     assert received["Subject"] == "Title  Bcc: victim@example.com  "
     assert owner.box.recipients == [OWNER]
+    # An encoded word, which the library for mail decodes.
+    await owner.raise_notice("b", "=?utf-8?q?k=0D=0AReply-To:_evil@evil.example=0D=0A=0D=0ABody?=", "Text")
+    received = owner.box.mails[-1]
+    assert received["Reply-To"] is None
+    assert "Reply-To" not in str(received.get_body(("plain",)))
+
+
+async def test_a_mail_server_that_refuses_this_server_is_tried_again(owner: Owner) -> None:
+    await owner.channel()
+    owner.box.mail = ["530 5.7.0 Authentication required"]
+    await owner.raise_notice("a")
+    assert owner.states() == ["waiting"]
+    assert (await owner.listed())["last_error"] == "SMTP 530 5.7.0 Authentication required"
 
 
 async def test_without_a_mail_server_no_address_is_taken(app: App) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tally.api.context import READ_API
 from tally.api.summaries import Summaries
+from tally.notices.channels import MAX_CHANNELS
 from tally.notices.texts import LANGUAGES, text
 from tally.timestamps import DAY_MS
 from tests.api.test_oauth import member
@@ -289,6 +290,22 @@ async def test_a_viewer_has_a_summary_of_the_websites_that_it_sees(owner: Owner)
     await owner.at("2026-11-30T08:00:10+00:00")
     assert owner.app.sql("select count(*) from report") == owner.app.sql("select count(*) from channel") == [(0,)]
     assert len(owner.box.mails) == 1
+
+
+async def test_channels_of_the_account_leave_room_for_the_summary_of_a_person(owner: Owner) -> None:
+    for number in range(MAX_CHANNELS):
+        sent = {"kind": "feed", "name": f"Reader {number}"}
+        assert (await owner.browser("POST", CHANNELS, sent)).status == 201
+    assert (await owner.browser("PATCH", "/api/account/summary", {"period": "week"})).status == 200
+
+
+async def test_names_are_escaped_in_a_preview(owner: Owner) -> None:
+    id = await website_of(owner)
+    await owner.browser("PATCH", f"/api/account/websites/{id}", {"name": "<img src=x>"})
+    made = await owner.report(period="day", channels=[await owner.channel()])
+    html = (await owner.browser("GET", f"{REPORTS}/{made['id']}/preview")).json["data"]["html"]
+    assert "&lt;img" in html
+    assert "<img" not in html
 
 
 async def test_a_person_ends_the_own_summary(owner: Owner) -> None:

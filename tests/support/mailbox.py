@@ -21,19 +21,28 @@ FROM = "Tally <stats@example.com>"
 
 class Mailbox:
     """Keeps the mails that it has accepted. `replies`: answers to the next messages in place of 250; `rcpt`: likewise
-    to the recipients; "drop" closes the connection after DATA, without an answer. While `gate` is closed, an accepted
-    mail is not answered."""
+    to the recipients, `mail`: to the senders; "drop" closes the connection after DATA, without an answer. While `gate`
+    is closed, an accepted mail is not answered."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
         self.replies: list[str] = []
         self.rcpt: list[str] = []
+        self.mail: list[str] = []
         self.recipients: list[str] = []
         self.was_encrypted: list[bool] = []
         self.users: list[bytes | None] = []
         self.gate = Event()
         self.gate.set()
         self.port = 0
+
+    async def handle_MAIL(
+        self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        answer = self.mail.pop(0) if self.mail else "250 OK"
+        if answer.startswith("250"):
+            envelope.mail_from = address
+        return answer
 
     async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]

@@ -54,4 +54,4 @@ def test_a_wrong_filter_is_named(own: Imports) -> None:
     """Exit status 2, as wrong usage."""
     status, printed = command(own, "--filter", "pathnam=/0")
     assert status == 2
-    assert "did you mean filter_pathname?" in printed
+    assert "did you mean pathname?" in printed

@@ -42,6 +42,10 @@ class Log:
         self.follower._close()
         self.follower = self.made()
 
+    def times(self) -> list[int]:
+        """Return the seconds after the beginning at which the stored events happened."""
+        return [row[0] for row in self.imports.sql(f"select (ts - {NOON_MS}) / 1000 from event order by ts")]
+
     def made(self) -> Follower:
         @contextlib.contextmanager
         def connect() -> Iterator[sqlite3.Connection]:
@@ -83,6 +87,19 @@ def log(imports: Imports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     made = Log(imports, tmp_path)
     yield made
     made.follower._close()
+
+
+def test_lines_are_judged_by_the_time_at_which_they_are_read(log: Log) -> None:
+    """They are not in the future of the import, which began before."""
+    log.write("/a")
+    log.follow()
+    for minutes in (10, 20):
+        log.now_ms = NOON_MS + minutes * 60_000
+        log.write("/b", at_s=minutes * 60)
+        log.follow()
+        log.restart()
+    assert log.reports == []
+    assert log.times() == [0, 600, 1200]
 
 
 def test_lines_are_imported_as_they_are_written(log: Log) -> None:
