@@ -125,16 +125,17 @@ def test_command_line_examples(tmp_path: Path) -> None:
 
 
 def test_import_example(command: Command, tmp_path: Path) -> None:
-    """An event, and an imported sum, which an export has first."""
-    event, imported_sum = [text for kind, text in blocks("importing.md") if kind == "json"]
-    (tmp_path / "events.ndjson").write_text(event + imported_sum)
+    """An event, an imported sum, which an export has first, and requests of a crawler, which it has then."""
+    event, imported_sum, crawls = [text for kind, text in blocks("importing.md") if kind == "json"]
+    (tmp_path / "events.ndjson").write_text(event + imported_sum + crawls)
     website = command("website", "add", "example.com").stdout.strip()
     assert command("import", "events.ndjson", "--website", website).returncode == 0
     exported = [json.loads(line) for line in command("export", website, "-").stdout.splitlines()]
-    assert len(exported) == 2
+    assert len(exported) == 3
     assert json.loads(imported_sum).items() <= exported[0].items()
+    assert json.loads(crawls).items() <= exported[1].items()
     shown = json.loads(event)
-    assert [exported[1][name] for name in ("pathname", "timestamp")] == [shown["pathname"], shown["timestamp"]]
+    assert [exported[2][name] for name in ("pathname", "timestamp")] == [shown["pathname"], shown["timestamp"]]
 
 
 async def test_collect_api_requests(app: App) -> None:

@@ -152,7 +152,7 @@ def test_no_request_keeps_a_snapshot_open(running: RunningServer) -> None:
     values = {"id": running.website, "field": "os", "number": 99, "token": running.token, "section": "keys"}
     values |= {"script": "script.js", "stem": "script", "website": running.website}
     values |= {"path": "app.css", "part": "heatmap", "definition": "0" * 16, "invitation": "0" * 16}
-    values |= {"alert": "0" * 16, "channel": "0" * 16, "link": "0" * 16, "passkey": "AA"}
+    values |= {"alert": "0" * 16, "channel": "0" * 16, "report": "0" * 16, "link": "0" * 16, "passkey": "AA"}
     for name in names:
         method, _, path = name.partition(" ")
         url = path.format(**values) + ("?format=csv" if name.endswith("/events") else "")

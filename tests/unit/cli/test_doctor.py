@@ -339,7 +339,8 @@ def test_another_user_gets_the_name_of_the_owner(open_folder: Path, db: Path, co
     path, fresh = Path(shutil.copy(db, open_folder)), Path(shutil.copy(countries, open_folder))
     fresh.chmod(0o644)
     found = elsewhere(words_of(path, fresh), AS_NOBODY)
-    assert found.faults == {"permissions", "database"}
+    # The lists are those of the code, which may be in a directory that is closed to others.
+    assert found.faults - {"lists"} == {"permissions", "database"}
     line = found.the("permissions")
     assert "nobody cannot write analytics.db, which belongs to root" in line.words
     assert line.todo.endswith("as root")
