@@ -301,11 +301,15 @@ async def test_channels_of_the_account_leave_room_for_the_summary_of_a_person(ow
 
 async def test_names_are_escaped_in_a_preview(owner: Owner) -> None:
     id = await website_of(owner)
+    await fill(owner.app, id)
     await owner.browser("PATCH", f"/api/account/websites/{id}", {"name": "<img src=x>"})
+    goal = {"name": "<i>Signup</i>", "type": "event", "match": ["filter_event_name=signup"]}
+    assert (await owner.browser("POST", f"/api/account/websites/{id}/goals", goal)).status == 201
     made = await owner.report(period="day", channels=[await owner.channel()])
     html = (await owner.browser("GET", f"{REPORTS}/{made['id']}/preview")).json["data"]["html"]
     assert "&lt;img" in html
     assert "<img" not in html
+    assert "&lt;i&gt;Signup" in html
 
 
 async def test_a_person_ends_the_own_summary(owner: Owner) -> None:
