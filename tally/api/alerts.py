@@ -14,19 +14,19 @@ from tally.accounts.accounts import AccountFull
 from tally.accounts.audit import Entry, if_done
 from tally.api import params
 from tally.api.auth import AUTH, Session, flag, invalid, text
-from tally.api.channels import NOTICES
+from tally.api.channels import NOTICES, chosen_channels
 from tally.errors import ApiError
 from tally.events.website import Website
 from tally.http.responses import json_response
 from tally.notices import alerts
 from tally.notices.alerts import KINDS, MAX_SNOOZE_HOURS, MIN_SNOOZE_HOURS, Alert, Kind
 from tally.notices.baseline import MAX_SILENCE_HOURS, SPIKE_FACTOR
-from tally.notices.channels import MAX_CHANNELS
+from tally.notices.channels import MAX_CHANNELS, new_id
 from tally.notices.judge import Judge
+from tally.notices.periods import PERIODS
 from tally.timestamps import HOUR_MS, iso
 
 JUDGE = web.AppKey("judge", Judge)
-PERIODS = ("day", "week", "month")
 MIN_FACTOR, MAX_FACTOR = 1.5, 20
 MAX_COUNT = 1_000_000
 
@@ -100,16 +100,10 @@ def _params(request: web.Request, website: Website, kind: Kind, sent: dict[str, 
 
 async def _channels(request: web.Request, website: Website, sent: dict[str, Any]) -> tuple[str, ...] | None:
     """Return ids of channels; None is all of the account. Raises ApiError 400."""
-    given = sent.get("channels")
-    if given is None:
+    if sent.get("channels") is None:
         return None
     await request.app[NOTICES].ready()
-    # Those of a person alone have summaries.
-    known = {one.id for one in request.app[NOTICES].channels_of(website.account) if one.person is None}
-    is_list = isinstance(given, list) and 1 <= len(given) <= MAX_CHANNELS
-    if not is_list or not all(isinstance(one, str) and one in known for one in given):
-        raise invalid("channels", "channels must be a list of ids of channels of the account, or null for all of them.")
-    return tuple(dict.fromkeys(given))
+    return chosen_channels(request, website.account, sent["channels"], MAX_CHANNELS, ", or null for all of them")
 
 
 def _shown(alert: Alert, now_ms: int) -> dict[str, Any]:
@@ -142,7 +136,7 @@ async def add(request: web.Request) -> web.Response:
     website = await auth.website(request, session, "define")
     kind, now_ms = _kind(sent), auth.clock.wall_ms()
     content, channels = _params(request, website, kind, sent, {}), await _channels(request, website, sent)
-    row = (alerts.new_id(), website.number, kind, content, channels, now_ms, "ok", now_ms)
+    row = (new_id(), website.number, kind, content, channels, now_ms, "ok", now_ms)
     new = Alert._make((*row, None, "waiting", None, None))
     entry = Entry("alert_added", website.id, kind)
     try:

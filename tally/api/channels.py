@@ -89,8 +89,17 @@ async def add(request: web.Request) -> web.Response:
         auth.count(request.app[TESTS], owner.number)
     if kind == "email":
         _check_mail(sender, config["address"], is_confirmed=confirmed_ms is not None)
-    row = (channels.new_id(), owner.number, kind, name, config, quiet, secret, None, None, now_ms)
-    new = Channel._make((*row, None, 0, None, None, _language(sent, "en"), confirmed_ms, None))
+    new = channels.new_channel(
+        owner.number,
+        kind,
+        name,
+        config,
+        now_ms,
+        language=language_of(sent, "en"),
+        confirmed_ms=confirmed_ms,
+        quiet=quiet,
+        secret=secret,
+    )
     entry = Entry("channel_added", target=name, detail={"kind": kind})
     try:
         await auth.change(session, owner.number, entry, channels.add_channel, new)
@@ -135,7 +144,19 @@ def _kind(sent: dict[str, Any]) -> Kind:
     raise invalid("kind", f"kind must be one of {', '.join(FIELDS)}.")
 
 
-def _language(sent: dict[str, Any], before: Language) -> Language:
+def chosen_channels(
+    request: web.Request, account: int, value: Any, most: int, alternative: str = ""
+) -> tuple[str, ...]:
+    """Return ids of channels of an account, each once. `alternative`: what else is valid. Raises ApiError 400."""
+    known = [one.id for one in request.app[NOTICES].channels_of(account)]
+    if not isinstance(value, list) or not value or not all(one in known for one in value):
+        raise invalid("channels", f"channels must be a list of ids of channels of the account{alternative}.")
+    if len(value) > most:
+        raise invalid("channels", f"channels must be at most {most}.")
+    return tuple(dict.fromkeys(value))
+
+
+def language_of(sent: dict[str, Any], before: Language) -> Language:
     """Return the language of a channel; that of before where none is sent. Raises ApiError 400."""
     try:
         return check_language(sent["language"]) if "language" in sent else before
@@ -205,7 +226,7 @@ async def change(request: web.Request) -> web.Response:
     session, sent = await auth.session_and_body(request, (*_OPTIONS, "paused"))
     channel = await _in_path(request, session)
     name, config, quiet = _fields(sender, channel.kind, sent, channel)
-    language = _language(sent, channel.language)
+    language = language_of(sent, channel.language)
     now_ms = auth.clock.monotonic_wall_ms()
     paused_ms = channel.paused_ms
     if "paused" in sent:

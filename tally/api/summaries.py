@@ -16,7 +16,7 @@ from tally.accounts.accounts import AccountFull, Person
 from tally.accounts.audit import Entry, if_done
 from tally.accounts.roles import may
 from tally.api.auth import AUTH, Auth, Session, flag, invalid, website_ids
-from tally.api.channels import NOTICES, TESTS
+from tally.api.channels import NOTICES, TESTS, chosen_channels, language_of
 from tally.api.context import READ_API, ReadApi
 from tally.api.summary_figures import Figures
 from tally.clock import Clock
@@ -119,7 +119,7 @@ def _with_fields(request: web.Request, session: Session, base: Report, sent: dic
             raise invalid("hour", "hour must be a whole number from 0 to 23.")
         changed["hour"] = hour
     if "channels" in sent:
-        changed["channels"] = _channels(request, base.account, sent["channels"])
+        changed["channels"] = chosen_channels(request, base.account, sent["channels"], MAX_REPORT_CHANNELS)
     if "skip_empty" in sent:
         changed["skip_empty"] = flag(sent, "skip_empty")
     return base._replace(**changed)
@@ -142,15 +142,6 @@ def _period(value: Any) -> Period:
         if value == period:
             return period
     raise invalid("period", f"period must be one of {', '.join(PERIODS)}.")
-
-
-def _channels(request: web.Request, account: int, value: Any) -> tuple[str, ...]:
-    known = [one.id for one in request.app[NOTICES].channels_of(account)]
-    if not isinstance(value, list) or not value or not all(one in known for one in value):
-        raise invalid("channels", "channels must be a list of ids of channels of the account.")
-    if len(value) > MAX_REPORT_CHANNELS:
-        raise invalid("channels", f"channels must be at most {MAX_REPORT_CHANNELS}.")
-    return tuple(dict.fromkeys(value))
 
 
 async def _in_path(request: web.Request, session: Session) -> Report:
@@ -247,17 +238,22 @@ async def set_personal(request: web.Request) -> web.Response:
 
 
 def _personal_channel(auth: Auth, account: int, person: Person, sent: dict[str, Any]) -> Channel:
-    try:
-        language = check_language(sent.get("language", "en"))
-    except ValueError as bad:
-        raise invalid("language", str(bad)) from None
+    language = language_of(sent, "en")
     try:
         config = channels.check_config("email", {"address": person.email}, ())
     except channels.BadChannel:
         raise invalid("period", f"{person.email} is no address to which mail can be sent.") from None
     now_ms = auth.clock.wall_ms()
-    row = (channels.new_id(), account, "email", person.email[:100], config, None, None, None, None, now_ms)
-    return Channel._make((*row, None, 0, None, None, language, now_ms, person.number))
+    return channels.new_channel(
+        account,
+        "email",
+        person.email[:100],
+        config,
+        now_ms,
+        language=language,
+        confirmed_ms=now_ms,
+        person=person.number,
+    )
 
 
 def _personal_report(request: web.Request, session: Session, channel: Channel, sent: dict[str, Any]) -> Report:

@@ -162,7 +162,7 @@ def mail(case: Case) -> Iterator[Finding]:
     if not outcome.is_sent:
         yield fault("mail", f"{place}: {outcome.error}", "correct --smtp-url, or the mail server")
     elif not case.settings.base_url:
-        yield fault("mail", "mail has no links, and nobody can unsubscribe, without --base-url", "set it")
+        yield fault("mail", "without --base-url, mail has no links, and recipients cannot unsubscribe", "set it")
     else:
         yield fine("mail", f"{place} can be reached; `mail test ADDRESS` sends a mail")
 

@@ -10,7 +10,7 @@ import asyncio
 from tally.base_path import public_url
 from tally.cli.console import Failure, add_command, add_group, add_setting, argument, now_ms, say
 from tally.notices import mail
-from tally.notices.channels import Channel, check_config
+from tally.notices.channels import check_config, new_channel
 from tally.notices.mail import MailServer, mail_server
 from tally.notices.outbox import Outcome
 from tally.notices.requests import test_message
@@ -46,7 +46,6 @@ def _test(given: argparse.Namespace, settings: Settings) -> None:
 async def _sent(server: MailServer, address: str, settings: Settings) -> Outcome:
     from tally.notices.mail_message import mail as written  # here: not for the help
 
-    row = ("0" * 16, 0, "email", address, {"address": address}, None, None, None, None, 0, None, 0, None, None)
-    channel = Channel._make((*row, "en", 0, None))
+    channel = new_channel(0, "email", address, {"address": address}, 0, language="en", confirmed_ms=0)
     page = public_url(settings.base_url, settings.base_path)
     return await mail.send(server, written(test_message(channel, now_ms()), server, page, "", now_ms()))

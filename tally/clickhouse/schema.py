@@ -65,8 +65,8 @@ _DURABLE = {
 _BLOCKS = 100_000
 
 
-def statements(*, is_replicated: bool) -> list[str]:
-    """Return the statements that create the tables of a database which has none."""
+def create_table(table: str, *, is_replicated: bool, name: str = "") -> str:
+    """Return the statement that creates a table, under its name or another one."""
     if is_replicated:
         settings = _DURABLE | {
             "min_compressed_bytes_to_fsync_after_fetch": 1,
@@ -76,15 +76,13 @@ def statements(*, is_replicated: bool) -> list[str]:
     else:
         settings = _DURABLE | {"non_replicated_deduplication_window": _BLOCKS}
     written = ", ".join(f"{name} = {value}" for name, value in settings.items())
-    found = []
-    for name, (columns, partition, order) in TABLES.items():
-        place = f"'/tally/{{shard}}/{{database}}/{name}', '{{replica}}'"
-        engine = f"ReplicatedMergeTree({place})" if is_replicated else "MergeTree"
-        found.append(
-            f"create table {name} ({columns}) engine = {engine}"
-            f" partition by {partition} order by ({order}) settings {written}"
-        )
-    return found
+    columns, partition, order = TABLES[table]
+    place = f"'/tally/{{shard}}/{{database}}/{name or table}', '{{replica}}'"
+    engine = f"ReplicatedMergeTree({place})" if is_replicated else "MergeTree"
+    return (
+        f"create table {name or table} ({columns}) engine = {engine}"
+        f" partition by {partition} order by ({order}) settings {written}"
+    )
 
 
 def create_database(name: str) -> str:

@@ -109,11 +109,6 @@ class Traffic:
         """SQL that holds for events whose visit begins in the range."""
         return f"(v_start >= {self.scope.from_ms} and v_start < {self.scope.to_ms})"
 
-    @property
-    def has_visit_filters(self) -> bool:
-        """Whether a filter is on a field of visits."""
-        return any(one.field in VISIT_FIELDS for one in self.scope.filters)
-
     def matches(self, parameters: Parameters) -> str:
         """Return SQL that holds for the events of E: in the range, and matching all filters."""
         return f"{self.in_range} and {condition(self.scope.filters, parameters)}"

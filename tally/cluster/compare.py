@@ -26,8 +26,9 @@ from tally.settings import Settings
 from tally.sqlite.changes import Changes
 from tally.sqlite.realtime import Realtime
 from tally.sqlite.reports import SqliteReports
-from tally.sqlite.writer import EventWriter, ids_end
+from tally.sqlite.writer import EventWriter
 from tally.storage.cluster_tables import copy_of
+from tally.storage.meta import ids_end
 from tally.storage.node_database import NodeDatabase, opened_database
 from tally.storage.registry import Registry
 from tally.timestamps import DAY_MS

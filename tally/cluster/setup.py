@@ -6,17 +6,17 @@ and repeated.
 
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from tally.clickhouse import schema
 from tally.clickhouse.client import Client, NoAnswer, Refused
-from tally.clickhouse.schema import TABLES, statements
+from tally.clickhouse.schema import TABLES, create_table
 from tally.cluster.shipper import OTHER_SERIES, CannotFollow
 from tally.errors import ApiError
 from tally.settings import Settings
 from tally.storage import cluster_tables
-from tally.storage.database import Connection, transaction
-from tally.storage.database import statements as parts
+from tally.storage.database import Connection, statements, transaction
 
 _TRIES = "tally_check"
 
@@ -25,28 +25,21 @@ async def check(settings: Settings) -> list[str]:
     """Return lines about each server. Raises Refused or NoAnswer for the first that cannot follow."""
     lines = []
     for url in settings.clickhouse:
-        client = Client(url, settings.cluster_name, settings.query_seconds)
         shown = url.rpartition("@")[2].removeprefix("http://").removeprefix("https://").rstrip("/")
         try:
             await create_database(url, settings)
-            ((version,),) = await client.rows("select version()", {})
-            await client.execute(schema.drop(_TRIES))
-            is_replicated = len(settings.clickhouse) > 1
-            await client.execute(
-                next(
-                    one for one in statements(is_replicated=is_replicated) if one.startswith("create table shipped ")
-                ).replace("shipped", _TRIES)
-            )
-            for _ in range(2):
-                await client.insert(_TRIES, [{"series": "", "number": 1}], "once")
-            ((stored,),) = await client.rows(f"select count() from {_TRIES}", {})
-            await client.execute(schema.drop(_TRIES))
+            async with _client(url, settings.cluster_name, settings) as client:
+                ((version,),) = await client.rows("select version()", {})
+                await client.execute(schema.drop(_TRIES))
+                await client.execute(create_table("shipped", is_replicated=len(settings.clickhouse) > 1, name=_TRIES))
+                for _ in range(2):
+                    await client.insert(_TRIES, [{"series": "", "number": 1}], "once")
+                ((stored,),) = await client.rows(f"select count() from {_TRIES}", {})
+                await client.execute(schema.drop(_TRIES))
         except (ApiError, NoAnswer):
             raise CannotFollow(f"{shown} does not answer") from None
         except Refused as failure:
             raise CannotFollow(f"{shown}: {failure}") from None
-        finally:
-            await client.close()
         if stored != 1:
             raise CannotFollow(f"{shown}: a repeated insert with the same token was stored twice")
         lines.append(f"{shown}: ClickHouse {version}, tables, inserts and their repetition work")
@@ -55,11 +48,8 @@ async def check(settings: Settings) -> list[str]:
 
 async def create_database(url: str, settings: Settings) -> None:
     """Create the database of a server where it is missing. Raises Refused, NoAnswer."""
-    client = Client(url, "default", settings.query_seconds)
-    try:
+    async with _client(url, "default", settings) as client:
         await client.execute(schema.create_database(settings.cluster_name))
-    finally:
-        await client.close()
 
 
 async def init(connection: Connection, settings: Settings, *, again: bool) -> None:
@@ -70,24 +60,28 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
     series = _series(connection, again=again)
     for url in settings.clickhouse:
         await create_database(url, settings)
-        client = Client(url, settings.cluster_name, settings.query_seconds)
-        try:
+        async with _client(url, settings.cluster_name, settings) as client:
             if again:
                 for table in TABLES:
                     await client.execute(schema.drop(table))
             present = {name for (name,) in await client.rows("show tables", {})}
-            for name, statement in zip(TABLES, statements(is_replicated=len(settings.clickhouse) > 1), strict=True):
-                if name not in present:
-                    await client.execute(statement)
-        finally:
-            await client.close()
-    client = Client(settings.clickhouse[0], settings.cluster_name, settings.query_seconds)
-    try:
+            for table in TABLES:
+                if table not in present:
+                    await client.execute(create_table(table, is_replicated=len(settings.clickhouse) > 1))
+    async with _client(settings.clickhouse[0], settings.cluster_name, settings) as client:
         known = {str(name) for (name,) in await client.rows("select distinct series from shipped", {})}
         if known - {series}:
             raise CannotFollow(OTHER_SERIES)
         if not known:
             await client.insert("shipped", [{"series": series, "number": 0}], f"{series}/0/shipped")
+
+
+@asynccontextmanager
+async def _client(url: str, database: str, settings: Settings) -> AsyncIterator[Client]:
+    """Yield a client of a server for one of its databases."""
+    client = Client(url, database, settings.query_seconds)
+    try:
+        yield client
     finally:
         await client.close()
 
@@ -96,7 +90,7 @@ def _series(connection: Connection, *, again: bool) -> str:
     """Return the series of the file, whose tables are created where they are missing."""
     with transaction(connection):
         if not cluster_tables.exist(connection):
-            for statement in parts(cluster_tables.SCRIPT):
+            for statement in statements(cluster_tables.SCRIPT):
                 connection.execute(statement)
         elif again:
             cluster_tables.end_all(connection, "begun again")

@@ -9,7 +9,6 @@ The notice of a change names the alert and the end of the hour, so that one that
 stores no second one. A function that writes leaves the transaction to the caller.
 """
 
-import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -108,11 +107,6 @@ def alerts_of(connection: sqlite3.Connection, website: int) -> list[Alert]:
         f"/* alerts.of */ select {_COLUMNS} from alert where website = ? order by created_ms, id", (website,)
     )
     return [_alert(row) for row in rows]
-
-
-def new_id() -> str:
-    """Return the id of a new alert."""
-    return secrets.token_hex(8)
 
 
 def add_alert(connection: sqlite3.Connection, account: int, new: Alert) -> None:

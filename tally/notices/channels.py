@@ -197,8 +197,26 @@ def shown_quiet(quiet: Quiet | None) -> dict[str, str] | None:
 
 
 def new_id() -> str:
-    """Return the id of a new channel."""
+    """Return the id of a new channel, report or alert."""
     return secrets.token_hex(8)
+
+
+def new_channel(
+    account: int,
+    kind: Kind,
+    name: str,
+    config: Mapping[str, str],
+    now_ms: int,
+    *,
+    language: Language,
+    confirmed_ms: int | None,
+    quiet: Quiet | None = None,
+    secret: str | None = None,
+    person: int | None = None,
+) -> Channel:
+    """Return a new channel, to which nothing was sent."""
+    before = (new_id(), account, kind, name, config, quiet, secret, None, None, now_ms)
+    return Channel._make((*before, None, 0, None, None, language, confirmed_ms, person))
 
 
 def new_secret(kind: Kind) -> str | None:

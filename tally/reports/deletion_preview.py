@@ -21,6 +21,7 @@ from tally.reports.coverage import Coverage, conditions_of, coverage_of
 from tally.rollups import imported_sums
 from tally.rollups.rollup_state import KEPT
 from tally.storage.deletion_records import Plan, matching
+from tally.storage.meta import ids_end
 from tally.storage.sql import events as statements
 from tally.storage.sql.events import SOURCE_COLUMNS, of_visit
 from tally.timestamps import DAY_MS
@@ -150,8 +151,7 @@ def preview_now(
 ) -> DeletionPreview:
     """The same of the events that are stored now, in [from_ms, to_ms) of UTC."""
     offset_ms = day_offset_ms(connection, website)
-    row = connection.execute("/* deletion_preview.ids_end */ select value from meta where name = 'next_id'").fetchone()
-    return preview(connection, website, (span[0] + offset_ms, span[1] + offset_ms), filters, int(row[0]) - 1)
+    return preview(connection, website, (span[0] + offset_ms, span[1] + offset_ms), filters, ids_end(connection) - 1)
 
 
 def _days(connection: sqlite3.Connection, website: int, source: int, table: str, span: tuple[int, int]) -> list[int]:

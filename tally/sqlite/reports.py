@@ -65,8 +65,8 @@ from tally.rollups.web_vitals import from_stored
 from tally.sqlite.changes import Changes
 from tally.sqlite.realtime import Present, most_visited, read_snapshot
 from tally.sqlite.realtime import Realtime as LiveVisitors
-from tally.sqlite.writer import ids_end
 from tally.storage import page_titles
+from tally.storage.meta import ids_end
 from tally.storage.node_database import NodeDatabase
 from tally.storage.sql import events as statements
 

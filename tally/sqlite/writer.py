@@ -23,6 +23,7 @@ from tally.sqlite.decision import Decider, Decision
 from tally.sqlite.rows import Rows
 from tally.storage import crawler_days
 from tally.storage.database import transaction
+from tally.storage.meta import ids_end
 from tally.storage.value_limits import Limits
 
 # A restart skips at most this many ids.
@@ -121,9 +122,3 @@ class EventWriter:
         deletion_time_ms = self.decider.clock.deletion_time_ms()
         self.decider.sessions.keep(deletion_time_ms)
         event_ids.delete_expired(connection, deletion_time_ms)
-
-
-def ids_end(connection: sqlite3.Connection) -> int:
-    """Return the end of the ids that have been given out to any process."""
-    row = connection.execute("/* writer.ids_end */ select value from meta where name = 'next_id'").fetchone()
-    return int(row[0])

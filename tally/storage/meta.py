@@ -57,3 +57,9 @@ def clock_state(connection: sqlite3.Connection) -> ClockState | None:
     if not isinstance(found, list) or len(found) != len(ClockState._fields) or not all(type(n) is int for n in found):
         return None
     return ClockState(*found)
+
+
+def ids_end(connection: sqlite3.Connection) -> int:
+    """Return the end of the ids of events that have been given out to any process."""
+    row = connection.execute("/* meta.ids_end */ select value from meta where name = 'next_id'").fetchone()
+    return int(row[0])

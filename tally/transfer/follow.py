@@ -36,7 +36,7 @@ from tally.transfer.importer import Bounds, Progress, import_events
 
 FORMAT = "access-log"
 _POLL_S = 1.0
-# A server that is told to open its log again writes the last lines of running requests into the old one.
+# After the signal to reopen its log, a web server writes the last lines of running requests into the old one.
 _GRACE_S = 5.0
 _HEAD_BYTES = 1_024
 _PIECE_BYTES = 4 * 1_048_576

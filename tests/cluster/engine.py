@@ -19,7 +19,7 @@ import pytest
 from tally.clickhouse.client import Client
 from tally.clickhouse.reports import ClickHouseReports
 from tally.clickhouse.rows import StoredRow, rows_of
-from tally.clickhouse.schema import statements
+from tally.clickhouse.schema import TABLES, create_table
 from tally.engine.ingest import WriteRequest
 from tally.engine.values import Requester
 from tally.events.validation import HEATMAP
@@ -84,7 +84,7 @@ class ClickHouseEngine(SqliteEngine):
         await first.execute(f"create database if not exists {name}")
         await first.close()
         if not await self.client.rows("show tables", {}):
-            for statement in statements(is_replicated=False):
+            for statement in (create_table(table, is_replicated=False) for table in TABLES):
                 await self.client.execute(statement)
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from tally.api.params import parse_filters
 from tally.events.filters import Filter
 from tally.reports.deletion_preview import DeletionPreview, preview
-from tally.sqlite.writer import ids_end
+from tally.storage.meta import ids_end
 from tally.transfer import event_deletion
 from tests.support.app import NOON_MS, App
 

@@ -8,7 +8,7 @@ import pytest
 from tally.clickhouse import behaviour, listing, measured, traffic
 from tally.clickhouse.client import Parameters
 from tally.clickhouse.rows import scalar_of, stored_scalar
-from tally.clickhouse.schema import statements
+from tally.clickhouse.schema import TABLES, create_table
 from tally.clickhouse.traffic import Question, conversions
 from tally.clickhouse.visits import SettledDay, Traffic, condition
 from tally.engine.values import Conversions, FunnelStep, Goal, Place, Scope, TopQuery
@@ -96,7 +96,7 @@ def test_values_of_conversions() -> None:
 
 @pytest.mark.parametrize("is_replicated", [False, True])
 def test_tables(is_replicated: bool) -> None:
-    created = statements(is_replicated=is_replicated)
+    created = [create_table(table, is_replicated=is_replicated) for table in TABLES]
     assert all("fsync_after_insert = 1" in one for one in created)
     assert all(("ReplicatedMergeTree" in one) == is_replicated for one in created)
     assert all(f"{field} LowCardinality(String)" in created[0] for field in FIELDS)
