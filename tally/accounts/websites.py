@@ -91,12 +91,12 @@ def website_exists(connection: sqlite3.Connection, number: int) -> bool:
 
 def find_website(connection: sqlite3.Connection, text: str) -> Website:
     """Return the website with an id or domain. Raises AccountError."""
-    found = [website for website in all_websites(connection) if text.lower() in (website.id, website.domain)]
-    if not found:
+    websites = [website for website in all_websites(connection) if text.lower() in (website.id, website.domain)]
+    if not websites:
         raise AccountError(f"There is no website {text}: list ids and domains with `website list`.")
-    if len(found) > 1:
-        raise AccountError(f"{len(found)} websites have the domain {text}: give the id (see `website list`).")
-    return found[0]
+    if len(websites) > 1:
+        raise AccountError(f"{len(websites)} websites have the domain {text}: give the id (see `website list`).")
+    return websites[0]
 
 
 def add_website(
@@ -263,7 +263,7 @@ def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
             "counts_listed": bool(counts_listed),
             "excludes_datacenters": bool(excludes_datacenters),
         }
-    return {one: Exclusions(lists[one], **switches.get(one, {})) for one in lists.keys() | switches.keys()}
+    return {number: Exclusions(lists[number], **switches.get(number, {})) for number in lists.keys() | switches.keys()}
 
 
 def set_exclusions(
