@@ -713,7 +713,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, {"counts_referrer_spam": True})
+    set_exclusions(connection, 1, {"pages": {"/admin/*": ""}}, {"counts_referrer_spam": True})
     all_exclusions(connection)
     for _ in range(audit.MAX_SINGLY + 2):
         audit.record(connection, audit.by_server(), audit.Entry("settings_changed"), 0)
