@@ -91,12 +91,12 @@ def website_exists(connection: sqlite3.Connection, number: int) -> bool:
 
 def find_website(connection: sqlite3.Connection, text: str) -> Website:
     """Return the website with an id or domain. Raises AccountError."""
-    found = [website for website in all_websites(connection) if text.lower() in (website.id, website.domain)]
-    if not found:
+    websites = [website for website in all_websites(connection) if text.lower() in (website.id, website.domain)]
+    if not websites:
         raise AccountError(f"There is no website {text}: list ids and domains with `website list`.")
-    if len(found) > 1:
-        raise AccountError(f"{len(found)} websites have the domain {text}: give the id (see `website list`).")
-    return found[0]
+    if len(websites) > 1:
+        raise AccountError(f"{len(websites)} websites have the domain {text}: give the id (see `website list`).")
+    return websites[0]
 
 
 def add_website(
@@ -255,7 +255,7 @@ def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
         lists[website][kind].append(value)
     statement = "/* websites.counting_spam */ select number from website where counts_referrer_spam = 1"
     counting = {website for (website,) in connection.execute(statement)}
-    return {one: Exclusions(lists[one], counts_listed=one in counting) for one in lists.keys() | counting}
+    return {number: Exclusions(lists[number], counts_listed=number in counting) for number in lists.keys() | counting}
 
 
 def set_exclusions(

@@ -283,9 +283,9 @@ class Collector:
         place = self._place(id, takes_domains=True)
         return place.domain if isinstance(place, Website) else ""
 
-    def _claim(self, batch: Batch, given: Sequence[Place], sender: Sender) -> Claim:
+    def _claim(self, batch: Batch, named: Sequence[Place], sender: Sender) -> Claim:
         """Checks 5 to 7. Raises ApiError; Refusal where no event is valid."""
-        places, websites = _refuse_origins(given, sender.page)
+        places, websites = _refuse_origins(named, sender.page)
         now_ms, now_ns = self.clock.wall_ms(), self.clock.monotonic_ns()
         large_skew_ms = self.clock.large_skew_ms(now_ms, now_ns)
         # Plain loops here: most requests hold one event, and a comprehension costs half as much as judging one.
@@ -297,8 +297,8 @@ class Collector:
         if self.budgets.month_share:
             places = self._within_share(client, places, now_ms)
         # Only on web requests: apps and servers send with HTTP libraries, which resemble crawlers.
-        own = self._visitor(sender, sender.page is not None)
-        visitors: Sequence[Visitor | Sender | Rejection] = batch.visitors or (own,) * len(places)
+        requester = self._visitor(sender, sender.page is not None)
+        visitors: Sequence[Visitor | Sender | Rejection] = batch.visitors or (requester,) * len(places)
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
         crawls: list[Crawl] = []
@@ -310,10 +310,10 @@ class Collector:
                 events.append(verdict)
                 if verdict.event.warnings:
                     has_warnings = True
-        sources = [] if len(events) == len(verdicts) else _sources(given, batch)
+        sources = [] if len(events) == len(verdicts) else _sources(named, batch)
         request = _make(WriteRequest, (events, now_ms, client, crawls))
         claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources, has_warnings))
-        if not events and not _has_rejected_without_fault(verdicts) and (batch.visitors or not own.is_crawler):
+        if not events and not _has_rejected_without_fault(verdicts) and (batch.visitors or not requester.is_crawler):
             raise _no_valid_event(claim, verdicts)
         return claim
 
@@ -440,7 +440,7 @@ class Collector:
             raise outcome
         if self.budgets.month_share:
             both = zip(claim.request.events, outcome, strict=True)
-            not_stored = [event for event, one in both if one is DUPLICATE or isinstance(one, Rejection)]
+            not_stored = [event for event, stored in both if stored is DUPLICATE or isinstance(stored, Rejection)]
             self._give_back_share(claim, not_stored)
         if claim.is_all_valid and not claim.has_warnings and not any(outcome):
             self.accepted += len(outcome)
@@ -483,7 +483,7 @@ class Collector:
         raise _no_valid_event(claim, verdicts)
 
     def _refusal(self, claim: Claim, error: ApiError) -> Refusal:
-        sources = claim.sources or [(one.website, one.event.type) for one in claim.request.events]
+        sources = claim.sources or [(prepared.website, prepared.event.type) for prepared in claim.request.events]
         return _refused_whole(error, claim.sender, claim.request.arrived_ms, sources)
 
     def _take_tokens(self, claim: Claim) -> None:

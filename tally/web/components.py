@@ -112,7 +112,9 @@ async def components(
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         app[PREVIEWS] = Previews(settings.backup_dir)
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
-        node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
+        node.each_second.append(
+            lambda _: uploads.expire({website.id for website in node.registry.cache.websites.values()})
+        )
         if not node.engine.archive.cleans_itself:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
