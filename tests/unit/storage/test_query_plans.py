@@ -834,7 +834,7 @@ def run_deletion(connection: sqlite3.Connection) -> None:
         done = deletion_records.records(connection, number)[0]
         assert done.state == deletion_records.DONE
         # Imported events have used nothing.
-        event_deletion._give_back(event_deletion.Step(connection, done, None, NOON_MS), [NOON_MS])
+        event_deletion._give_back(event_deletion.Step(connection, done, None, NOON_MS, None), [NOON_MS])
     assert not deletion_records.end(connection, number, 1, deletion_records.STOPPED, NOON_MS)
     labels = Labels()
     version = deletion.watch_labels(connection, labels)
