@@ -38,9 +38,6 @@ from tally.timestamps import iso
 # The oldest are forgotten.
 _MAX_PREVIEWS = 1_000
 _MAX_BACKUPS = 100
-BEGUN = {DELETE: "events_deleted", REWRITE: "paths_rewritten"}
-"""The actions of the audit log, by kind."""
-_STOPPED = {DELETE: "deletion_stopped", REWRITE: "rewriting_stopped"}
 
 
 class _Wanted(NamedTuple):
@@ -170,7 +167,7 @@ async def _begin(request: web.Request, kind: str) -> web.Response:
     if found.events != events:
         message = f"The preview is outdated: {found.events:,} events match now, not {events:,}."
         raise ApiError(errors.PREVIEW_OUTDATED, message, more={"events": found.events})
-    entry = Entry(BEGUN[kind], website.id, website.domain, wanted.detail | {"events": found.events})
+    entry = begun_entry(kind, website.id, website.domain, wanted.detail | {"events": found.events})
     values = (website.number, found.plan, found.events, auth.clock.wall_ms())
     try:
         number = await auth.change(
@@ -194,11 +191,22 @@ async def stop(request: web.Request) -> web.Response:
     record = await auth.node.database.read(read)
     if record is None:
         raise ApiError(errors.UNKNOWN_DELETION)
-    entry = if_done(Entry(_STOPPED[record.kind], website.id, website.domain, {"deletion": record.number}))
+    detail = {"deletion": record.number}
+    if record.kind == DELETE:
+        entry = if_done(Entry("deletion_stopped", website.id, website.domain, detail))
+    else:
+        entry = if_done(Entry("rewriting_stopped", website.id, website.domain, detail))
     now_ms = auth.clock.wall_ms()
     step = deletion_records.end
     await auth.change(session, website.account, entry, step, website.number, record.number, STOPPED, now_ms)
     return await _answer(request, website)
+
+
+def begun_entry(kind: str, id: str, domain: str, detail: dict[str, Any]) -> Entry:
+    """Return the line of the audit log of a deletion or a rewriting that begins."""
+    if kind == DELETE:
+        return Entry("events_deleted", id, domain, detail)
+    return Entry("paths_rewritten", id, domain, detail)
 
 
 def rule_detail(rule: PathRule) -> dict[str, str]:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from multidict import MultiDict
 
-from tally.accounts.audit import Entry, by_command, record
+from tally.accounts.audit import by_command, record
 from tally.accounts.websites import find_website
 from tally.api import params
-from tally.api.deletions import BEGUN, rule_detail
+from tally.api.deletions import begun_entry, rule_detail
 from tally.cli.console import Failure, Progress, add_setting, add_website_argument, database, now_ms, say, set_function
 from tally.errors import ApiError
 from tally.events import path_rules
@@ -49,7 +49,7 @@ _WORDS = {DELETE: _Words("delete", "deleted"), REWRITE: _Words("rewrite", "rewri
 def add_delete_events(parser: argparse.ArgumentParser) -> None:
     """Add the options of `delete-events`."""
     set_function(parser, _delete_events)
-    _add_range(parser)
+    _add_range(parser, is_required=True)
     parser.add_argument(
         "--filter",
         dest="filters",
@@ -64,22 +64,27 @@ def add_delete_events(parser: argparse.ArgumentParser) -> None:
 def add_rewrite_paths(parser: argparse.ArgumentParser) -> None:
     """Add the options of `rewrite-paths`."""
     set_function(parser, _rewrite_paths)
-    _add_range(parser)
+    _add_range(parser, is_required=False)
     parser.add_argument(
-        "--pattern",
-        required=True,
-        help="paths such as /item/*, or segments such as '*@*.*'",
+        "--pattern", required=True, help="paths such as '/item/*', or segments of paths such as '*@*.*'"
     )
     parser.add_argument("--replacement", required=True, help="path such as '/item/*', or segment such as '*'")
     _add_rest(parser, "rewrite")
 
 
-def _add_range(parser: argparse.ArgumentParser) -> None:
+def _add_range(parser: argparse.ArgumentParser, *, is_required: bool) -> None:
     add_website_argument(parser, "--website", required=True, help="id or domain of the website")
+    default = "" if is_required else "; default: all days"
     parser.add_argument(
-        "--from", dest="first", metavar="DAY", required=True, help="first day or time of the website, 2026-11-01"
+        "--from",
+        dest="first",
+        metavar="DAY",
+        required=is_required,
+        help=f"first day or time of the website, 2026-11-01{default}",
     )
-    parser.add_argument("--to", dest="last", metavar="DAY", required=True, help="last day, which is included, or time")
+    parser.add_argument(
+        "--to", dest="last", metavar="DAY", required=is_required, help="last day, which is included, or time"
+    )
 
 
 def _add_rest(parser: argparse.ArgumentParser, verb: str) -> None:
@@ -116,8 +121,9 @@ def _change(
         site = find_website(connection, given.website)
         website, zone = site.number, site.time_zone or "UTC"
         try:
-            query = MultiDict({"from": given.first, "to": given.last})
-            span = params.range_of(params.Sent(query, {}, now_ms(), time_zone=zone))
+            is_all = given.first is None and given.last is None
+            query = MultiDict({"period": "all"} if is_all else {"from": given.first or "", "to": given.last or ""})
+            span = params.range_of(params.Sent(query, {}, now_ms(), time_zone=zone, first_ms=0))
         except ApiError as bad:
             raise Failure(bad.message, 2) from None
         with snapshot(connection):
@@ -134,7 +140,7 @@ def _change(
         with transaction(connection):
             number = event_deletion.begin(connection, website, found.plan, found.events, now_ms())
             if number is not None:
-                entry = Entry(BEGUN[found.plan.kind], site.id, site.domain, detail)
+                entry = begun_entry(found.plan.kind, site.id, site.domain, detail)
                 record(connection, by_command(site.account), entry, now_ms())
         if number is None:
             raise Failure("Events of the website are being deleted or rewritten: wait until that has ended.")

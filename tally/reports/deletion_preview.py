@@ -7,7 +7,7 @@ are made, for the time of the read.
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from tally.accounts.websites import day_offset_ms
@@ -129,24 +129,11 @@ def preview(
     """
     if rule is not None:
         filters = (_pages_of(connection, website, rule),)
-    plan = Plan(*span, filters, last_id, (), rule)
-    counts = _Counts(connection, website, plan)
-    scope = Scope(website, *span, filters)
-    coverage = coverage_of(connection, scope, ResultCache())
+    counts = _Counts(connection, website, Plan(*span, filters, last_id, (), rule))
+    coverage = coverage_of(connection, Scope(website, *span, filters), ResultCache())
     expired = {day for day, known in coverage.known.days.items() if known.state == KEPT}
-    days: list[tuple[int, ...]] = []
-    for source, table in enumerate(TABLES):
-        found = []
-        for day in _days(connection, website, source, table, span):
-            if day in expired and source == TRAFFIC:
-                continue
-            is_shown = _show(coverage, source, day)
-            if counts.count(source, day):
-                found.append(day)
-            if is_shown:
-                deleted_rows.hide(connection)
-        days.append(tuple(found))
-    plan = plan._replace(days=tuple(days), filters=filters if rule is None else ())
+    days = _count_days(counts, coverage, expired)
+    plan = Plan(*span, filters if rule is None else (), last_id, tuple(days), rule)
     sums = imported_sums.count_days(connection, website, *plan.whole_days)
     not_covered = [
         name
@@ -163,9 +150,27 @@ def preview(
     return DeletionPreview(
         *(plan, counts.events, counts.changed, counts.gone, len(set().union(*days)), sums),
         *(samples if rule is None else {}, not_covered),
-        *(0 if rule is None else len(counts.values["pathname"]),),
-        () if rule is None else [(path, rule.apply(path)) for path in samples["pathname"]],
+        paths=0 if rule is None else len(counts.values["pathname"]),
+        renamed=() if rule is None else [(path, rule.apply(path)) for path in samples["pathname"]],
     )
+
+
+def _count_days(counts: _Counts, coverage: Coverage, expired: Collection[int]) -> list[tuple[int, ...]]:
+    """Count the events of all days but the traffic of expired ones; return by source the days that have any."""
+    connection, plan = counts.connection, counts.plan
+    days: list[tuple[int, ...]] = []
+    for source, table in enumerate(TABLES):
+        found = []
+        for day in _days(connection, counts.website, source, table, (plan.from_ms, plan.to_ms)):
+            if day in expired and source == TRAFFIC:
+                continue
+            is_shown = _show(coverage, source, day)
+            if counts.count(source, day):
+                found.append(day)
+            if is_shown:
+                deleted_rows.hide(connection)
+        days.append(tuple(found))
+    return days
 
 
 def _pages_of(connection: sqlite3.Connection, website: int, rule: PathRule) -> LabelFilter:

@@ -1,4 +1,8 @@
-"""The paths that a rule gives to stored pages, as labels (tally/events/path_rules.py)."""
+"""The paths that a rule gives to stored pages, as labels (tally/events/path_rules.py).
+
+Rows have the label of a path, so that a rule is applied to each different path once, and rows are compared by numbers.
+A step of tally/transfer/event_deletion.py reads the paths of its rows alone: a website may have a million of them.
+"""
 
 import sqlite3
 from collections.abc import Iterable
