@@ -239,7 +239,8 @@ export type EventErrorCode =
   | "excluded_country"
   | "excluded_page"
   | "excluded_hostname"
-  | "referrer_spam";
+  | "referrer_spam"
+  | "datacenter";
 
 /** The fields of an annotation. */
 export interface NewAnnotation {
@@ -744,7 +745,21 @@ export interface Exclusions {
   referrer_spam: boolean;
   /** Whether crawlers are rejected or count as visitors. */
   crawlers: "reject" | "count";
+  /** Whether web events from data centres are excluded. Only where the server has a list of them. */
+  datacenters?: boolean;
   your_address: string;
+  /** The lists of the server. */
+  lists: ServerList[];
+}
+
+export interface ServerList {
+  name: "crawlers" | "referrer_spam" | "datacenters";
+  /** Whether it came with Tally or is a file of the server. */
+  source: "bundled" | "file";
+  date: string;
+  entries: number;
+  /** Whether it is older than 180 days, that of data centers than 30. */
+  is_old: boolean;
 }
 
 /** The lists that are replaced. */
@@ -759,6 +774,8 @@ export interface ExclusionChanges {
   referrer_spam?: boolean;
   /** Whether crawlers are rejected or count as visitors. */
   crawlers?: "reject" | "count";
+  /** Whether web events from data centres are excluded. Only where the server has a list of them. */
+  datacenters?: boolean;
 }
 
 export interface ExclusionsAnswer {
@@ -2066,6 +2083,7 @@ export type RejectedCode =
   | "excluded_page"
   | "excluded_hostname"
   | "referrer_spam"
+  | "datacenter"
   | "without_referrer"
   | "without_query"
   | "without_language"

@@ -231,6 +231,15 @@ interface ShareLink {
   badges: boolean;
 }
 
+/** A list of the server: what it came with, or a file that its administrator has set. */
+interface ServerList {
+  name: "crawlers" | "referrer_spam" | "datacenters";
+  source: "bundled" | "file";
+  date: string;
+  entries: number;
+  is_old: boolean;
+}
+
 /** The lists of events that are not counted, and the address of the request. */
 interface Exclusions {
   addresses: string[];
@@ -242,7 +251,10 @@ interface Exclusions {
   /** Whether visits from the hosts of the list of referrer spam are excluded. */
   referrer_spam: boolean;
   crawlers: "reject" | "count";
+  /** Whether web events from data centres are excluded; only where the server has a list of them. */
+  datacenters?: boolean;
   your_address: string;
+  lists: ServerList[];
 }
 
 interface ApiKey {

@@ -42,7 +42,7 @@ class Grant(NamedTuple):
 
     def allows(self, scope: Scope) -> bool:
         """Return whether a request that requires the scope is allowed."""
-        return any(scope in ALLOWED_BY.get(one, ()) for one in self.scopes)
+        return any(scope in ALLOWED_BY.get(granted, ()) for granted in self.scopes)
 
     def covers(self, website: str) -> bool:
         """Return whether a website, by its id, is within the key's websites."""
@@ -175,13 +175,13 @@ def check_prefix(text: str) -> str:
 
 def revoke_api_key(connection: sqlite3.Connection, prefix: str) -> ApiKey:
     """Delete the one key that a prefix, or a whole key, identifies, and return it. Raises AccountError."""
-    found = [key for key in all_api_keys(connection).values() if _matches(key.prefix, prefix)]
-    if not found:
+    keys = [key for key in all_api_keys(connection).values() if _matches(key.prefix, prefix)]
+    if not keys:
         raise AccountError(f"No API key starts with {prefix!r}: list them with `key list`.")
-    if len(found) > 1:
-        raise AccountError(f"{len(found)} API keys start with {prefix!r}: give a longer prefix (see `key list`).")
-    delete_api_key(connection, found[0].number)
-    return found[0]
+    if len(keys) > 1:
+        raise AccountError(f"{len(keys)} API keys start with {prefix!r}: give a longer prefix (see `key list`).")
+    delete_api_key(connection, keys[0].number)
+    return keys[0]
 
 
 def delete_api_key(connection: sqlite3.Connection, number: int) -> bool:
@@ -194,9 +194,9 @@ def delete_api_keys(connection: sqlite3.Connection, account: int) -> None:
     connection.execute("/* api_keys.delete_all */ delete from api_key where account = ?", (account,))
 
 
-def _matches(stored: str, given: str) -> bool:
+def _matches(stored: str, typed: str) -> bool:
     # `given` may be a whole key, of which only the beginning is stored.
-    return stored.startswith(given) or (len(given) > len(stored) and given.startswith(stored))
+    return stored.startswith(typed) or (len(typed) > len(stored) and typed.startswith(stored))
 
 
 def record_key_use(connection: sqlite3.Connection, used: Iterable[tuple[int, int]]) -> None:

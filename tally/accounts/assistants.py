@@ -77,7 +77,7 @@ class Client(NamedTuple):
 
     def takes(self, address: str) -> bool:
         """Return whether a code may be taken to an address; on the person's own machine the port may differ."""
-        return any(_without_port(address) == _without_port(one) for one in self.addresses)
+        return any(_without_port(address) == _without_port(registered) for registered in self.addresses)
 
 
 def new_client(name: Any, addresses: Any) -> Client:
@@ -168,8 +168,8 @@ class Codes:
 
     def new(self, consent: Consent, now_ns: int) -> str:
         """Return a code. A person has MAX_OF_PERSON: more displace the own oldest ones, and none of other people."""
-        own = [code for code, (other, _) in self._open.items() if other.person == consent.person]
-        for code in own[: len(own) + 1 - MAX_OF_PERSON] if len(own) >= MAX_OF_PERSON else ():
+        codes = [code for code, (other, _) in self._open.items() if other.person == consent.person]
+        for code in codes[: len(codes) + 1 - MAX_OF_PERSON] if len(codes) >= MAX_OF_PERSON else ():
             del self._open[code]
         code = secrets.token_urlsafe(32)
         _keep(self._open, code, (consent, now_ns + CODE_LASTS_NS))

@@ -40,12 +40,12 @@ class TooManyDefinitions(AccountError):
 
 def all_definitions(connection: sqlite3.Connection) -> dict[int, tuple[Definition, ...]]:
     """Return the definitions of every website by its number, oldest first."""
-    found: dict[int, list[Definition]] = {}
+    by_website: dict[int, list[Definition]] = {}
     for website, id, kind, content in connection.execute(
         "/* definitions.all */ select website, id, kind, content from definition order by website, created_ms, id"
     ):
-        found.setdefault(website, []).append(Definition(id, kind, orjson.loads(content)))
-    return {website: tuple(own) for website, own in found.items()}
+        by_website.setdefault(website, []).append(Definition(id, kind, orjson.loads(content)))
+    return {website: tuple(definitions) for website, definitions in by_website.items()}
 
 
 def add_definition(

@@ -111,7 +111,7 @@ def delete_of_person(connection: sqlite3.Connection, person: int, but: bytes = b
 
 def delete(connection: sqlite3.Connection, digests: list[bytes]) -> None:
     """Sessions end."""
-    connection.executemany("/* logins.delete */ delete from login where digest = ?", [(one,) for one in digests])
+    connection.executemany("/* logins.delete */ delete from login where digest = ?", [(digest,) for digest in digests])
 
 
 def stored_devices(connection: sqlite3.Connection) -> dict[bytes, Login]:

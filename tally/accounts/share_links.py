@@ -74,13 +74,13 @@ def create_share_link(connection: sqlite3.Connection, website: int, id: str, tok
 
 def change_share_link(connection: sqlite3.Connection, website: int, id: str, changed: Mapping[str, Any]) -> bool:
     """Set what `changed` has of a website's share link, by the names of columns; return whether there is the link."""
-    given = {name: json.dumps(value) if isinstance(value, list) else value for name, value in changed.items()}
+    stored = {name: json.dumps(value) if isinstance(value, list) else value for name, value in changed.items()}
     cursor = connection.execute(
         "/* share_links.change */ update share_link set name = coalesce(:name, name), token = coalesce(:token, token),"
         " password_hash = coalesce(:password_hash, password_hash), origins = coalesce(:origins, origins),"
         " filters = coalesce(:filters, filters), hides_events = coalesce(:hides_events, hides_events),"
         " shows_badges = coalesce(:shows_badges, shows_badges) where website = :website and id = :id",
-        {**dict.fromkeys(("name", "token", *ShareOptions._fields)), **given, "website": website, "id": id},
+        {**dict.fromkeys(("name", "token", *ShareOptions._fields)), **stored, "website": website, "id": id},
     )
     return cursor.rowcount == 1
 

@@ -92,9 +92,9 @@ def creation_options(
         "rp": {"id": party.id, "name": "Tally"},
         "user": {"id": encoded(handle), "name": email, "displayName": email},
         "challenge": encoded(challenge),
-        "pubKeyCredParams": [{"type": "public-key", "alg": one} for one in ALGORITHMS],
+        "pubKeyCredParams": [{"type": "public-key", "alg": entry} for entry in ALGORITHMS],
         "timeout": TIMEOUT_MS,
-        "excludeCredentials": [{"type": "public-key", "id": encoded(one)} for one in known],
+        "excludeCredentials": [{"type": "public-key", "id": encoded(entry)} for entry in known],
         "authenticatorSelection": {
             "residentKey": "required",
             "requireResidentKey": True,
@@ -120,10 +120,10 @@ def read(credential: object, *names: str) -> Sent:
     response = credential.get("response") if isinstance(credential, dict) else None
     if not isinstance(credential, dict) or not isinstance(response, dict):
         raise BadPasskey("no credential")
-    id, found = decoded(credential.get("id")), {name: decoded(response.get(name)) for name in names}
+    id, parts = decoded(credential.get("id")), {name: decoded(response.get(name)) for name in names}
     if not 0 < len(id) <= MAX_ID_BYTES:
         raise BadPasskey("an id of the wrong length")
-    return Sent(id, found, _challenge(found["clientDataJSON"]))
+    return Sent(id, parts, _challenge(parts["clientDataJSON"]))
 
 
 def _challenge(client_data: bytes) -> bytes:

@@ -176,8 +176,8 @@ def _parts_among(
 ) -> list[tuple[int, int]]:
     """Return the same of some days."""
     wanted = set(days)
-    found = parts_without_rows(connection, website, min(wanted), max(wanted), sources) if wanted else []
-    return [part for part in found if part[0] in wanted]
+    parts = parts_without_rows(connection, website, min(wanted), max(wanted), sources) if wanted else []
+    return [part for part in parts if part[0] in wanted]
 
 
 def events_without_rows(connection: sqlite3.Connection, website: int, end: int) -> int:
@@ -195,20 +195,20 @@ def reopen(connection: sqlite3.Connection, website: int, days: Collection[int], 
 
     Call it before rows of these days are changed in the transaction, or read there.
     """
-    found = _parts_among(connection, website, days, sources)
-    for day, source in found:
+    parts = _parts_among(connection, website, days, sources)
+    for day, source in parts:
         _insert(connection, "main.", website, source, day)
         if source == TRAFFIC:
             _set(connection, website, day, PRESENT)
         else:
             column_days.remove(connection, website, source, day)
-    if found:
+    if parts:
         # A search for labels that no row has may have read the tables already (tally/maintenance/deletion.py).
         connection.execute(
             "/* deleted_rows.reopened */ insert into meta (name, value) values ('reopened', 1)"
             " on conflict do update set value = value + 1"
         )
-    return bool(found)
+    return bool(parts)
 
 
 def show(connection: sqlite3.Connection, website: int, days: Collection[int], sources: Collection[int] = ALL) -> None:

@@ -141,7 +141,7 @@ def decoded_days(contents: Iterable[bytes]) -> Days:
 
 def _numbers(parts: Sequence[memoryview], bits: Sequence[int], counts: Sequence[int]) -> list[Array]:
     """Return the numbers in each part, so many of so many bits."""
-    found: list[Array] = [np.empty(0)] * len(parts)
+    numbers: list[Array] = [np.empty(0)] * len(parts)
     # Those of less than a byte fill it: `encoded` pads them to a multiple of 8.
     padded = [-(-count // 8) * 8 if width in _IN_BYTE else count for width, count in zip(bits, counts, strict=True)]
     of_width: dict[int, list[int]] = {}
@@ -159,9 +159,9 @@ def _numbers(parts: Sequence[memoryview], bits: Sequence[int], counts: Sequence[
             whole = np.zeros(sum(counts[place] for place in places), np.uint8)
         begin = 0
         for place in places:
-            found[place] = whole[begin : begin + counts[place]]
+            numbers[place] = whole[begin : begin + counts[place]]
             begin += padded[place]
-    return found
+    return numbers
 
 
 def encoded_texts(codes: Array, texts: Sequence[str]) -> bytes:
@@ -208,6 +208,6 @@ def ids_of(times: Array, first_id: Array, steps: Array) -> Array:
 
 def differs(column: Array) -> Array:
     """Return for each row whether its value differs from that of the row before; True for the first."""
-    found = np.ones(len(column), bool)
-    np.not_equal(column[1:], column[:-1], out=found[1:])
-    return found
+    changes = np.ones(len(column), bool)
+    np.not_equal(column[1:], column[:-1], out=changes[1:])
+    return changes

@@ -74,7 +74,7 @@ def rows_of_vitals(connection: sqlite3.Connection, website: int, first: int, las
 
     Both change with the rows: later ones have greater ids, and values of leaves only grow. Takes 0.4 µs a row.
     """
-    found: list[tuple[int, int, int]] = []
+    days_and_rows: list[tuple[int, int, int]] = []
     day, end_ms = first, (last + 1) * DAY_MS
     while row := connection.execute(
         "/* measurement_days.next_row */ select ts / 86400000 from main.web_vitals"
@@ -87,9 +87,9 @@ def rows_of_vitals(connection: sqlite3.Connection, website: int, first: int, las
             " where website = ? and ts >= ? and ts < ?",
             (website, row[0] * DAY_MS, (row[0] + 1) * DAY_MS),
         ).fetchone()
-        found.append((row[0], *rows))
+        days_and_rows.append((row[0], *rows))
         day = row[0] + 1
-    return found
+    return days_and_rows
 
 
 def with_rows(connection: sqlite3.Connection, website: int, source: int, days: Iterable[int]) -> list[int]:

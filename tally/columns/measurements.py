@@ -55,9 +55,9 @@ class StoredRows:
         if name not in UNSET:
             return column
         is_null = np.isnan(column) if name == "value" else column == UNSET[name]
-        found: Array = column.astype(object)
-        found[is_null] = None
-        return found
+        values: Array = column.astype(object)
+        values[is_null] = None
+        return values
 
     @cached_property
     def ts(self) -> Array:
@@ -105,10 +105,10 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
 
     def joined(name: str) -> Array:
         if name == "value":
-            found = np.array([value for (value,) in connection.execute(*sql.values(website, day))], np.float64)
+            added = np.array([value for (value,) in connection.execute(*sql.values(website, day))], np.float64)
         else:
-            found = numbers(connection, sql.measurement_column(*span, name))
-        return found if rows_before is None else np.concatenate([rows_before.column(name), found])
+            added = numbers(connection, sql.measurement_column(*span, name))
+        return added if rows_before is None else np.concatenate([rows_before.column(name), added])
 
     ids = joined("id")
     if len(ids) > MAX_EVENTS:

@@ -87,17 +87,17 @@ class JoinedColumns:
         days = {day.day for day in self.days}
         return list(statements.read(self._connection, self._website, self.source, name, days).values())
 
-    def _joined(self, name: str, found: Days) -> Column:
-        parts = self._parts_of(found)
-        has_values = len(found.values) > 0
+    def _joined(self, name: str, days: Days) -> Column:
+        parts = self._parts_of(days)
+        has_values = len(days.values) > 0
         # As narrow as what is stored, since most queries read few of the rows.
-        kind = np.min_scalar_type(len(found.values)) if has_values else np.dtype(np.int64)
-        joined = one_after_another(parts, accumulate(found.sizes, initial=0) if has_values else found.least, kind)
-        return Column(joined, found.values if has_values else None, all(found.is_of_visits))
+        kind = np.min_scalar_type(len(days.values)) if has_values else np.dtype(np.int64)
+        joined = one_after_another(parts, accumulate(days.sizes, initial=0) if has_values else days.least, kind)
+        return Column(joined, days.values if has_values else None, all(days.is_of_visits))
 
-    def _parts_of(self, found: Days) -> list[Array]:
+    def _parts_of(self, days: Days) -> list[Array]:
         """Return the codes of each day, all of visits or all of events."""
-        return found.codes
+        return days.codes
 
     def column(self, name: str) -> Column:
         """Return a column with labels."""
@@ -108,10 +108,10 @@ class JoinedColumns:
         """Return a column without labels."""
         return self.column(name).codes
 
-    def wanted(self, one: Condition) -> Array:
+    def wanted(self, condition: Condition) -> Array:
         """Return which codes of a column with labels meet a condition."""
-        found = is_one_of(values_of(self.column(one.column)), list(one.labels))
-        return ~found if one.is_not else found
+        matches = is_one_of(values_of(self.column(condition.column)), list(condition.labels))
+        return ~matches if condition.is_not else matches
 
 
 def in_batches(days: Iterable[Day]) -> Iterator[list[Day]]:
@@ -155,8 +155,8 @@ def one_after_another(parts: Sequence[Array], offsets: Iterable[int], kind: "np.
 def is_wanted(wanted: Array, codes: Array) -> Array:
     """Return whether each code is wanted. A comparison takes a tenth of the time of looking up each code."""
     (some,) = np.nonzero(wanted)
-    found: Array = codes == int(some[0]) if len(some) == 1 else wanted.take(codes)
-    return found
+    matches: Array = codes == int(some[0]) if len(some) == 1 else wanted.take(codes)
+    return matches
 
 
 def is_one_of(values: Array, wanted: Sequence[int]) -> Array:
@@ -164,5 +164,5 @@ def is_one_of(values: Array, wanted: Sequence[int]) -> Array:
     ordered = np.sort(wanted)
     if len(ordered) < 2:
         return values == ordered[0] if len(ordered) else np.zeros(len(values), bool)
-    found: Array = ordered.take(ordered.searchsorted(values), mode="clip") == values
-    return found
+    matches: Array = ordered.take(ordered.searchsorted(values), mode="clip") == values
+    return matches

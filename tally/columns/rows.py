@@ -35,10 +35,10 @@ def stored_columns(connection: sqlite3.Connection, website: int, source: int, da
 
     Raises sqlite3.DatabaseError, as of a damaged file, where they are not those that were packed.
     """
-    found = sql.stored(connection, website, source, day)
-    if sql.checksum(found) != stored_checksum(connection, website, source, day):
+    columns = sql.stored(connection, website, source, day)
+    if sql.checksum(columns) != stored_checksum(connection, website, source, day):
         raise damaged(f"the columns of day {day} of website {website} are damaged")
-    return found
+    return columns
 
 
 class StoredDay:

@@ -249,10 +249,10 @@ def read(connection: sqlite3.Connection, website: int, source: int, name: str, d
 
 def checksum(columns: Mapping[str, bytes]) -> int:
     """Return a checksum of the columns of a day."""
-    found = 0
+    crc = 0
     for name in sorted(columns):
-        found = crc32(columns[name], crc32(name.encode(), found))
-    return found
+        crc = crc32(columns[name], crc32(name.encode(), crc))
+    return crc
 
 
 def delete(connection: sqlite3.Connection, website: int, source: int, day: int) -> None:

@@ -56,18 +56,18 @@ def columns_of_day(connection: sqlite3.Connection, website: int, day: int, *, is
         return NO_COLUMNS
     times, order, visitors, _, counts = rows
     ids = _events(connection, website, day, "id")[order]
-    own = {name: _visits(connection, website, day, name) for name in ("visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)}
-    visit_columns = {name: own[name] for name in _VISIT_COLUMNS} | {"is_first": differs(visitors)}
-    visit_columns["start_ms"] = own["start_ms"] - day * DAY_MS
+    visits = {name: _visits(connection, website, day, name) for name in ("visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)}
+    visit_columns = {name: visits[name] for name in _VISIT_COLUMNS} | {"is_first": differs(visitors)}
+    visit_columns["start_ms"] = visits["start_ms"] - day * DAY_MS
     columns = {
         name: encoded(column.astype(np.int64), True, name not in NUMBERS) for name, column in visit_columns.items()
     }
-    offsets = times - np.repeat(own["start_ms"], counts)
+    offsets = times - np.repeat(visits["start_ms"], counts)
     columns["offset_ms"] = encoded(offsets, False, False)
     for name in OF_EVENTS:
         column, is_of_visits = of_visits(_events(connection, website, day, name)[order], counts)
         columns[name] = encoded(column, is_of_visits, True)
-    columns |= {name: encoded(own[name], True, True, _SMALLER) for name in ("visit", *_ROW_COLUMNS)}
+    columns |= {name: encoded(visits[name], True, True, _SMALLER) for name in ("visit", *_ROW_COLUMNS)}
     firsts = visit_columns["is_first"]
     rest = visitors[firsts] - begins_of_visitors(visit_columns["start_ms"][firsts])
     columns["visitor"] = encoded(rest, False, False, _SMALLER)
@@ -95,11 +95,11 @@ def rows_of(connection: sqlite3.Connection, website: int, day: int, share: Share
 
 def _agree(connection: sqlite3.Connection, website: int, day: int, rows: Rows) -> bool:
     """Return whether the events and the visits of a day agree, as they do but while an import is undone."""
-    own = {name: _visits(connection, website, day, name) for name in ("visitor", "visit", "pageviews", "events")}
+    visits = {name: _visits(connection, website, day, name) for name in ("visitor", "visit", "pageviews", "events")}
     return (
-        np.array_equal(own["visitor"], rows.visitors)
-        and np.array_equal(own["visit"], rows.visits)
-        and np.array_equal(own["pageviews"] + own["events"], rows.counts)
+        np.array_equal(visits["visitor"], rows.visitors)
+        and np.array_equal(visits["visit"], rows.visits)
+        and np.array_equal(visits["pageviews"] + visits["events"], rows.counts)
     )
 
 
@@ -133,12 +133,12 @@ def texts_of(
     known: dict[str, int] = {}
     codes, by_id, length = np.zeros(len(ids), np.int64), np.argsort(ids), 0
     for some, texts in connection.execute(*sql.event_data(website, day, share)):
-        own = orjson.loads(texts)
-        length += sum(map(len, set(own).difference(known)))
+        part = orjson.loads(texts)
+        length += sum(map(len, set(part).difference(known)))
         if most is not None and length > most:
             raise TextsTooLong
         places = np.searchsorted(ids, orjson.loads(some), sorter=by_id)
-        codes[by_id[places]] = [known.setdefault(text, len(known) + 1) for text in own]
+        codes[by_id[places]] = [known.setdefault(text, len(known) + 1) for text in part]
     return codes, list(known)
 
 
@@ -174,5 +174,5 @@ def arrays(connection: sqlite3.Connection, query: Query) -> list[Array]:
 
 def is_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
     """Return whether the columns of a stored day are those of its rows."""
-    found = sql.stored(connection, website, sql.TRAFFIC, day)
-    return found == columns_of_day(connection, website, day, is_final="event_data" in found).columns
+    columns = sql.stored(connection, website, sql.TRAFFIC, day)
+    return columns == columns_of_day(connection, website, day, is_final="event_data" in columns).columns

@@ -30,7 +30,9 @@ class WebsiteTime(NamedTuple):
 
     def queries(self, queries: Sequence[TopQuery]) -> Sequence[TopQuery]:
         """Return queries of lists with the scope to compare with in the website's time."""
-        return [one if one.compare is None else one._replace(compare=self.scope(one.compare)) for one in queries]
+        return [
+            query if query.compare is None else query._replace(compare=self.scope(query.compare)) for query in queries
+        ]
 
     def utc(self, website_ms: int) -> int:
         """Return a time of the website in UTC."""

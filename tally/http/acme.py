@@ -68,14 +68,19 @@ class Authority:
             self._use_account(email)
             key = new_key()
             made = self._client.new_order(crypto_util.make_csr(key, list(domains)))
-            pending = [one.body for one in made.authorizations if one.body.status != messages.STATUS_VALID]
-            found = [one for each in pending for one in each.challenges if isinstance(one.chall, challenges.HTTP01)]
-            if len(found) < len(pending):
+            pending = [entry.body for entry in made.authorizations if entry.body.status != messages.STATUS_VALID]
+            chosen = [
+                body
+                for authorization in pending
+                for body in authorization.challenges
+                if isinstance(body.chall, challenges.HTTP01)
+            ]
+            if len(chosen) < len(pending):
                 raise AcmeError("the certificate authority offers no validation by HTTP (http-01)")
             # The path ends with the token.
-            publish({one.path.rpartition("/")[2]: one.validation(self._key) for one in found})
-            for one in found:
-                self._client.answer_challenge(one, one.response(self._key))
+            publish({body.path.rpartition("/")[2]: body.validation(self._key) for body in chosen})
+            for body in chosen:
+                self._client.answer_challenge(body, body.response(self._key))
             # The library compares it with the local time without a zone.
             finished = self._client.poll_and_finalize(made, datetime.now() + timedelta(seconds=ORDER_S))
             return key + str(finished.fullchain_pem).encode()
@@ -137,7 +142,11 @@ class Authority:
         if isinstance(failure, errors.IssuanceError):
             failure = failure.error
         if isinstance(failure, messages.Error):
-            parts = [f"{one.identifier.value}: {one.detail}" for one in failure.subproblems or () if one.identifier]
+            parts = [
+                f"{problem.identifier.value}: {problem.detail}"
+                for problem in failure.subproblems or ()
+                if problem.identifier
+            ]
             return f"the certificate authority refused: {'; '.join([failure.detail or failure.typ, *parts])}"
         if isinstance(failure, errors.TimeoutError):
             return f"the certificate authority did not answer the order within {ORDER_S} seconds"
@@ -152,9 +161,9 @@ class Authority:
 
 def _refused(failure: Any) -> Iterator[str]:
     for each in failure.failed_authzrs:
-        for one in each.body.challenges:
-            if one.error is not None:
-                yield f"{each.body.identifier.value}: {one.error.detail or one.error.typ}"
+        for challenge in each.body.challenges:
+            if challenge.error is not None:
+                yield f"{each.body.identifier.value}: {challenge.error.detail or challenge.error.typ}"
 
 
 def _plain(text: str) -> str:

@@ -79,11 +79,11 @@ def read_state(directory: Path) -> State:
     """Return what is stored; a new state where there is none, or none that can be read."""
     new = State()
     try:
-        found = State(**json.loads((directory / STATE_FILE).read_bytes()))
+        state = State(**json.loads((directory / STATE_FILE).read_bytes()))
     except (OSError, ValueError, TypeError):
         return new
-    is_whole = all(type(value) is type(getattr(new, name)) for name, value in vars(found).items())
-    return found if is_whole else new
+    is_whole = all(type(value) is type(getattr(new, name)) for name, value in vars(state).items())
+    return state if is_whole else new
 
 
 class Renewal:
@@ -145,13 +145,13 @@ class Renewal:
             self._state = State(domains)
 
     def _is_incomplete(self) -> bool:
-        found = self.tls.certificate
-        return found is None or not {*self._settings.acme} <= {*found.names}
+        certificate = self.tls.certificate
+        return certificate is None or not {*self._settings.acme} <= {*certificate.names}
 
     def _renew_ms(self) -> int:
         """Return when to renew the certificate: at the stored time, or at two thirds of its lifetime."""
-        found = self.tls.certificate
-        return self._state.renew_ms or (0 if found is None else _two_thirds_ms(found))
+        certificate = self.tls.certificate
+        return self._state.renew_ms or (0 if certificate is None else _two_thirds_ms(certificate))
 
     def _renew(self, now_ms: int) -> None:
         state = self._state
@@ -166,24 +166,25 @@ class Renewal:
             _write(self._file, issued)
             # Whatever follows: this one took a part of the authority's limit.
             state.next_ms = now_ms + DAY_MS
-            found = self.tls.certificate if self.tls.renew() else None
-            if found is None:
+            certificate = self.tls.certificate if self.tls.renew() else None
+            if certificate is None:
                 raise AcmeError("the issued certificate cannot be used: see the error before")
         except (AcmeError, OSError) as failure:
             self._fail(failure, now_ms)
             return
-        lifetime_ms = (found.ends_s - found.begins_s) * SECOND_MS
+        lifetime_ms = (certificate.ends_s - certificate.begins_s) * SECOND_MS
         state.failures, state.error = 0, ""
         state.next_ms = now_ms + min(lifetime_ms // 10, DAY_MS)
-        state.renew_ms = _two_thirds_ms(found) - int(lifetime_ms * random.uniform(0, _EARLY))
+        state.renew_ms = _two_thirds_ms(certificate) - int(lifetime_ms * random.uniform(0, _EARLY))
         self._ask(now_ms, authority)
         log.info(
-            "a certificate was issued", extra=fields(domains=", ".join(found.names), renewal=shown(self._renew_ms()))
+            "a certificate was issued",
+            extra=fields(domains=", ".join(certificate.names), renewal=shown(self._renew_ms())),
         )
 
     def _fail(self, failure: AcmeError | OSError, now_ms: int) -> None:
         self.tls.failed += 1
-        state, found = self._state, self.tls.certificate
+        state, certificate = self._state, self.tls.certificate
         state.error = str(failure)
         if isinstance(failure, AcmeError):
             asked_ms = now_ms + min(int(failure.wait_s * SECOND_MS), MAX_ASKED_WAIT_MS)
@@ -198,19 +199,19 @@ class Renewal:
             extra=fields(
                 attempts=state.failures,
                 next_attempt=shown(state.next_ms),
-                valid_until=found and shown(found.ends_s * SECOND_MS),
+                valid_until=certificate and shown(certificate.ends_s * SECOND_MS),
             ),
         )
 
     def _ask(self, now_ms: int, authority: Authority | None = None) -> None:
         """Request from the authority when to renew the certificate. Nothing depends on it: a failure is repeated."""
-        state, found = self._state, self.tls.certificate
+        state, certificate = self._state, self.tls.certificate
         state.ask_ms = now_ms + MAX_WAIT_MS
         try:
             self._save()
             authority = authority or Authority(self._settings.acme_directory, self._account_key())
             renew_s, again_s = authority.renewal_times_s(self._file.read_bytes())
-            if renew_s is not None and found is not None and renew_s < found.ends_s:
+            if renew_s is not None and certificate is not None and renew_s < certificate.ends_s:
                 state.renew_ms = int(renew_s * SECOND_MS)
             state.ask_ms = min(max(int(again_s * SECOND_MS), now_ms + HOUR_MS), now_ms + DAY_MS)
             self._save()
@@ -240,8 +241,8 @@ def check(settings: Settings) -> None:
         raise BadSetting(f"--acme needs the extra of that name: {install_command('acme')}")
 
 
-def _two_thirds_ms(found: Certificate) -> int:
-    return (found.begins_s + (found.ends_s - found.begins_s) * 2 // 3) * SECOND_MS
+def _two_thirds_ms(certificate: Certificate) -> int:
+    return (certificate.begins_s + (certificate.ends_s - certificate.begins_s) * 2 // 3) * SECOND_MS
 
 
 def shown(time_ms: int) -> str:

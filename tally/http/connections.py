@@ -206,7 +206,7 @@ class Connections:
     def has_new(self) -> bool:
         """Return whether a connection was accepted within NEW_S whose first request may still arrive."""
         after_s = asyncio.get_running_loop().time() - NEW_S
-        return any(not one.has_requested and one.idle_since_s > after_s for one in self.all)
+        return any(not connection.has_requested and connection.idle_since_s > after_s for connection in self.all)
 
     def admit(self, peer: str | None) -> bool:
         """Return whether a connection from this address may be accepted; at a bound, close idle ones for it."""
@@ -225,72 +225,81 @@ class Connections:
 
     def _evict(self, among: Collection[Connection], limit: int) -> bool:
         latest_s = asyncio.get_running_loop().time() - JUST_ANSWERED_S
-        idle = [one for one in among if not one.is_active and not (one.has_requested and one.idle_since_s > latest_s)]
+        idle = [
+            connection
+            for connection in among
+            if not connection.is_active and not (connection.has_requested and connection.idle_since_s > latest_s)
+        ]
         oldest = nsmallest(1 + limit // _EVICTED_SHARE, idle, key=Connection.eviction_key)
-        for one in oldest:
-            one.abort()
+        for connection in oldest:
+            connection.abort()
         self.evicted += len(oldest)
         return bool(oldest)
 
-    def add(self, one: Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def add(self, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
         """Count a new connection; a second call does nothing."""
-        self.all.add(one)
-        one.client = self._client_of(one.peer) if one.peer else None
-        if one.client is not None:
-            self._by_client.setdefault(one.client, set()).add(one)
+        self.all.add(connection)
+        connection.client = self._client_of(connection.peer) if connection.peer else None
+        if connection.client is not None:
+            self._by_client.setdefault(connection.client, set()).add(connection)
         if not self._is_sweep_scheduled:
             self._is_sweep_scheduled = True
             loop.call_later(SWEEP_S, self._sweep, loop)
 
-    def remove(self, one: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         """Stop counting a connection; a second call does nothing."""
-        self.all.discard(one)
-        one.release_heads()
-        self.release_unread(one)
-        if one.client is not None:
-            same_client = self._by_client.get(one.client, set())
-            same_client.discard(one)
+        self.all.discard(connection)
+        connection.release_heads()
+        self.release_unread(connection)
+        if connection.client is not None:
+            same_client = self._by_client.get(connection.client, set())
+            same_client.discard(connection)
             if not same_client:
-                self._by_client.pop(one.client, None)
+                self._by_client.pop(connection.client, None)
 
-    def count_unread(self, one: Connection, size: int) -> None:
+    def count_unread(self, connection: Connection, size: int) -> None:
         """Count a connection's unread bytes; above the bound close those that stopped reading first."""
-        self.unread_bytes += size - one.unread_bytes
-        one.unread_bytes = size
-        self._unread[one] = None
+        self.unread_bytes += size - connection.unread_bytes
+        connection.unread_bytes = size
+        self._unread[connection] = None
         while self.unread_bytes > MAX_UNREAD_BYTES and len(self._unread) > 1:
             self.late += 1
             next(iter(self._unread)).abort()
 
-    def release_unread(self, one: Connection) -> None:
+    def release_unread(self, connection: Connection) -> None:
         """Count no unread bytes of a connection."""
-        self._unread.pop(one, None)
-        self.unread_bytes -= one.unread_bytes
-        one.unread_bytes = 0
+        self._unread.pop(connection, None)
+        self.unread_bytes -= connection.unread_bytes
+        connection.unread_bytes = 0
 
     def close_longest_head(self) -> None:
         """Close the connection with the most bytes of heads."""
         self.late += 1
-        max(self.all, key=lambda one: one.head_bytes).abort()
+        max(self.all, key=lambda connection: connection.head_bytes).abort()
 
     def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         """Close the connections past a deadline. Takes 0.5 ms for 10,000 connections."""
         now_s = loop.time()
-        late = [one for one in self.all if one.deadline_s <= now_s and not one.unread_bytes]
-        for one in list(self._unread):
-            if one not in self._unread:
+        late = [connection for connection in self.all if connection.deadline_s <= now_s and not connection.unread_bytes]
+        for connection in list(self._unread):
+            if connection not in self._unread:
                 continue
-            size = one.transport.get_write_buffer_size()
-            if size < one.unread_bytes:
-                one.stalled_since_s = now_s
-            self.count_unread(one, size)
-            if now_s - one.stalled_since_s >= STALLED_S or now_s - one.unread_since_s >= RESPONSE_S:
-                late.append(one)
-        for one in late:
-            one.abort()
-        for one in self.all:
-            if one.pipelined and not one.is_active and not one.unread_bytes and one.idle_since_s < now_s - SWEEP_S:
-                one.release_heads()
+            size = connection.transport.get_write_buffer_size()
+            if size < connection.unread_bytes:
+                connection.stalled_since_s = now_s
+            self.count_unread(connection, size)
+            if now_s - connection.stalled_since_s >= STALLED_S or now_s - connection.unread_since_s >= RESPONSE_S:
+                late.append(connection)
+        for connection in late:
+            connection.abort()
+        for connection in self.all:
+            if (
+                connection.pipelined
+                and not connection.is_active
+                and not connection.unread_bytes
+                and connection.idle_since_s < now_s - SWEEP_S
+            ):
+                connection.release_heads()
         self.late += len(late)
         self._is_sweep_scheduled = bool(self.all)
         if self._is_sweep_scheduled:

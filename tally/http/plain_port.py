@@ -42,8 +42,8 @@ class PlainPort:
             return _response(400, "Send an HTTP/1.1 request.\n")
         target = line[2].decode()
         if target.startswith(CHALLENGES):
-            found = self.challenges.get(target.removeprefix(CHALLENGES))
-            return _response(404, "No such challenge.\n") if found is None else _response(200, found)
+            content = self.challenges.get(target.removeprefix(CHALLENGES))
+            return _response(404, "No such challenge.\n") if content is None else _response(200, content)
         if self.tls.certificate is None:
             text = "This server has no certificate yet: try again in a minute. Its log names the reason.\n"
             return _response(503, text, "Retry-After: 10")

@@ -55,9 +55,9 @@ def public_prefix(request: web.Request) -> str:
     A forwarded prefix that is malformed, repeated or from a peer that is no trusted proxy is ignored.
     """
     base = request.app[BASE_PATH]
-    given = request.headers.getall(PREFIX_HEADER, ())
-    if len(given) != 1 or not request.app[IS_PROXY](request.remote):
+    headers = request.headers.getall(PREFIX_HEADER, ())
+    if len(headers) != 1 or not request.app[IS_PROXY](request.remote):
         return base
-    forwarded = normal_prefix(given[0]) or ""
+    forwarded = normal_prefix(headers[0]) or ""
     # A proxy that keeps the prefix in the path may send the header too.
     return forwarded if forwarded.endswith(base) else forwarded + base

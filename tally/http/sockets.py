@@ -61,22 +61,22 @@ class Sockets:
         self.addresses: list[str] = []
         self._files: list[_File] = []
 
-    def add(self, one: socket.socket, file: _File | None = None) -> None:
+    def add(self, listener: socket.socket, file: _File | None = None) -> None:
         """Add a socket, and its file, which is removed when the socket is closed."""
-        self.all.append(one)
+        self.all.append(listener)
         # The kernel reports a Unix socket under its temporary name.
-        self.addresses.append(_shown(one, self._scheme) if file is None else f"{UNIX}{file.path}")
+        self.addresses.append(_shown(listener, self._scheme) if file is None else f"{UNIX}{file.path}")
         if file is not None:
             self._files.append(file)
 
     def take(self, port: int) -> "Sockets":
         """Move the TCP sockets on a port to others, for plain HTTP."""
         taken = Sockets()
-        for one in self.all:
-            if one.family != socket.AF_UNIX and one.getsockname()[1] == port:
-                taken.add(one)
-                self.addresses.remove(_shown(one, self._scheme))
-        self.all = [one for one in self.all if one not in taken.all]
+        for listener in self.all:
+            if listener.family != socket.AF_UNIX and listener.getsockname()[1] == port:
+                taken.add(listener)
+                self.addresses.remove(_shown(listener, self._scheme))
+        self.all = [listener for listener in self.all if listener not in taken.all]
         return taken
 
     def close(self) -> None:
@@ -85,8 +85,8 @@ class Sockets:
             with contextlib.suppress(OSError):
                 if _identity(file.path) == file.identity:
                     file.path.unlink()
-        for one in self.all:
-            one.close()
+        for listener in self.all:
+            listener.close()
         self.all, self._files = [], []
 
 
@@ -118,57 +118,59 @@ def _open(opened: Sockets, host: str, port: int) -> None:
     if host.startswith(UNIX):
         _open_unix(opened, Path(host.removeprefix(UNIX)))
         return
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
-        chosen = port or next((one.getsockname()[1] for one in opened.all if one.family != socket.AF_UNIX), 0)
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, address in dict.fromkeys((entry[0], entry[4]) for entry in entries):
+        chosen = port or next(
+            (listener.getsockname()[1] for listener in opened.all if listener.family != socket.AF_UNIX), 0
+        )
         opened.add(_listening(family, (address[0], chosen, *address[2:])))
 
 
 def _listening(family: int, address: tuple[object, ...]) -> socket.socket:
-    one = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        _tune(one)
-        one.bind(address)
-        one.listen(BACKLOG)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        _tune(listener)
+        listener.bind(address)
+        listener.listen(BACKLOG)
     except BaseException:
-        one.close()
+        listener.close()
         raise
-    return one
+    return listener
 
 
-def _tune(one: socket.socket) -> None:
+def _tune(listener: socket.socket) -> None:
     """Set the options that accepted connections inherit."""
-    one.setblocking(False)
-    if one.family == socket.AF_UNIX:
+    listener.setblocking(False)
+    if listener.family == socket.AF_UNIX:
         return
     # Only Linux has both.
     for name, value in (("TCP_NOTSENT_LOWAT", _UNSENT_BYTES), ("TCP_USER_TIMEOUT", _UNACKNOWLEDGED_S * 1000)):
         if hasattr(socket, name):
-            one.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _open_unix(opened: Sockets, path: Path) -> None:
     _check_unused(path)
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
-    one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
-        one.bind(str(temporary))
+        listener.bind(str(temporary))
         temporary.chmod(UNIX_MODE)
-        _tune(one)
-        one.listen(BACKLOG)
+        _tune(listener)
+        listener.listen(BACKLOG)
         identity = _identity(temporary)
         temporary.rename(path)
     except BaseException:
-        one.close()
+        listener.close()
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
-    opened.add(one, _File(path, identity))
+    opened.add(listener, _File(path, identity))
 
 
 def _check_unused(path: Path) -> None:
@@ -192,8 +194,8 @@ def _check_unused(path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    found = path.lstat()
-    return found.st_dev, found.st_ino
+    status = path.lstat()
+    return status.st_dev, status.st_ino
 
 
 def passed_sockets(environment: MutableMapping[str, str], scheme: str = "http") -> Sockets | None:
@@ -201,18 +203,22 @@ def passed_sockets(environment: MutableMapping[str, str], scheme: str = "http") 
 
     The variables are removed, so that child processes do not inherit them.
     """
-    given = {name: environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
-    if given["LISTEN_PID"] != str(os.getpid()) or not given["LISTEN_FDS"].isdecimal() or int(given["LISTEN_FDS"]) == 0:
+    variables = {name: environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
+    if (
+        variables["LISTEN_PID"] != str(os.getpid())
+        or not variables["LISTEN_FDS"].isdecimal()
+        or int(variables["LISTEN_FDS"]) == 0
+    ):
         return None
     passed = Sockets(scheme)
-    for number in range(_FIRST_FD, _FIRST_FD + int(given["LISTEN_FDS"])):
+    for number in range(_FIRST_FD, _FIRST_FD + int(variables["LISTEN_FDS"])):
         try:
-            one = socket.socket(fileno=number)
-            passed.add(one)
-            if not one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) or one.type != socket.SOCK_STREAM:
+            listener = socket.socket(fileno=number)
+            passed.add(listener)
+            if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) or listener.type != socket.SOCK_STREAM:
                 raise OSError(errno.ENOTSOCK, "it is not a listening stream socket")
-            one.set_inheritable(False)
-            _tune(one)
+            listener.set_inheritable(False)
+            _tune(listener)
         except OSError as failure:
             raise CannotListen(
                 f"File descriptor {number} (LISTEN_FDS) cannot be listened on ({_reason(failure)}): the .socket unit"
@@ -221,9 +227,9 @@ def passed_sockets(environment: MutableMapping[str, str], scheme: str = "http") 
     return passed
 
 
-def _shown(one: socket.socket, scheme: str) -> str:
-    name = one.getsockname()
-    if one.family == socket.AF_UNIX:
+def _shown(listener: socket.socket, scheme: str) -> str:
+    name = listener.getsockname()
+    if listener.family == socket.AF_UNIX:
         text = name if isinstance(name, str) else os.fsdecode(name)
         return f"{UNIX}{text.replace(chr(0), '@')}"
     host, port = name[:2]

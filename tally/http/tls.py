@@ -57,13 +57,13 @@ class Tls:
     def renew(self) -> bool:
         """Read both files again; keep the certificate and log an error where they cannot be used. Return whether."""
         try:
-            self.certificate = found = _read(self._cert, self._key)
+            self.certificate = certificate = _read(self._cert, self._key)
         except BadSetting as bad:
             self.failed += 1
             kept = "the certificate was not renewed, the one of before stays in use"
             log.error("%s: %s", kept if self.certificate else "the certificate cannot be used", bad)
             return False
-        log.info("the certificate was read: valid until %s", datetime.fromtimestamp(found.ends_s, UTC))
+        log.info("the certificate was read: valid until %s", datetime.fromtimestamp(certificate.ends_s, UTC))
         return True
 
 
@@ -73,15 +73,15 @@ def tls_of(settings: Settings) -> Tls | None:
     if cert is not None and key is not None:
         return Tls(cert, key)
     if cert is not None or key is not None:
-        given, missing = ("--tls-cert", "--tls-key") if key is None else ("--tls-key", "--tls-cert")
-        raise BadSetting(f"{given} needs {missing}: set both for HTTPS, or none")
+        named, missing = ("--tls-cert", "--tls-key") if key is None else ("--tls-key", "--tls-cert")
+        raise BadSetting(f"{named} needs {missing}: set both for HTTPS, or none")
     return None
 
 
 def _read(cert: Path, key: Path) -> Certificate:
     """Return the certificate. Raises BadSetting."""
-    own = _CERTIFICATE.search(_bytes("--tls-cert", cert))
-    if own is None:
+    pem = _CERTIFICATE.search(_bytes("--tls-cert", cert))
+    if pem is None:
         raise BadSetting(
             f"--tls-cert: {cert} has no certificate in PEM format: name the file with the certificate and its chain,"
             " such as fullchain.pem"
@@ -99,7 +99,7 @@ def _read(cert: Path, key: Path) -> Certificate:
     context.set_alpn_protocols(["http/1.1"])
     try:
         context.load_cert_chain(cert, key, refuse)
-        found = _peer_certificate(context, own[0].decode())
+        details = _peer_certificate(context, pem[0].decode())
     except ssl.SSLCertVerificationError as failure:
         reason = failure.verify_message
         fix = _FIXES.get(reason, "name another certificate")
@@ -111,8 +111,8 @@ def _read(cert: Path, key: Path) -> Certificate:
             ) from None
         reason = failure.reason or str(failure)
         raise BadSetting(f"--tls-cert: {cert} with {key} cannot be used ({reason}): name other files") from None
-    alternatives: list[tuple[str, str]] = found.get("subjectAltName", [])
-    begins_s, ends_s = (ssl.cert_time_to_seconds(str(found[name])) for name in ("notBefore", "notAfter"))
+    alternatives: list[tuple[str, str]] = details.get("subjectAltName", [])
+    begins_s, ends_s = (ssl.cert_time_to_seconds(str(details[name])) for name in ("notBefore", "notAfter"))
     return Certificate(context, [name for kind, name in alternatives if kind == "DNS"], begins_s, ends_s)
 
 

@@ -61,7 +61,7 @@ class Budgets:
         self._used[digest] = self._used.get(digest, 0) + events
         if len(self._used) > self._max_clients:
             least = median_low(self._used.values())
-            self._used = {one: used for one, used in self._used.items() if used > least}
+            self._used = {key: used for key, used in self._used.items() if used > least}
 
     def give_back_share(self, client: bytes, account: int, events: int, month: int) -> None:
         """Undo `take_share` for events that were not stored. Does nothing if the count was dropped in between."""

@@ -48,6 +48,7 @@ from tally.events.client import PageOrigin, allows
 from tally.events.dimensions import FIELDS, dimensions, first_language, pathname_of
 from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, PAGES
 from tally.events.identity import Salts
+from tally.events.lists import Lists
 from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
 from tally.events.urls import MAX_HOST_CHARACTERS, BadHost, TooManyLabels, a_labels, normal_host
@@ -80,6 +81,7 @@ _EXCLUDED = {
     PAGES: Rejection("excluded_page", "The website's owner excludes this page."),
     HOSTNAMES: Rejection("excluded_hostname", "The website's owner counts pages of other hosts only."),
 }
+_DATACENTER = Rejection("datacenter", "The address is a data centre's, which the website's owner excludes.")
 _SPAM = Rejection("referrer_spam", "The referrer is a site that sends invented visits.")
 _COUNTRY, _PATHNAME, _HOSTNAME, _REFERRER = (
     FIELDS.index(name) for name in ("country", "pathname", "hostname", "referrer")
@@ -176,12 +178,13 @@ class Collector:
         resolver: ClientResolver,
         agents: Agents,
         budgets: Budgets,
+        lists: Lists,
     ) -> None:
         self.registry, self.ingest, self.clock, self.resolver = node.registry, node.engine.ingest, node.clock, resolver
         self.rejected_events = node.rejected_events
         self.clients, self.client_websites = clients, client_websites
         self.client_labels = Buckets(MAX_CONVERTED)
-        self.budgets, self.agents, self.salts = budgets, agents, Salts()
+        self.budgets, self.agents, self.lists, self.salts = budgets, agents, lists, Salts()
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
         self._language_of = lru_cache(_LANGUAGES)(first_language)
@@ -283,9 +286,9 @@ class Collector:
         place = self._place(id, takes_domains=True)
         return place.domain if isinstance(place, Website) else ""
 
-    def _claim(self, batch: Batch, given: Sequence[Place], sender: Sender) -> Claim:
+    def _claim(self, batch: Batch, named: Sequence[Place], sender: Sender) -> Claim:
         """Checks 5 to 7. Raises ApiError; Refusal where no event is valid."""
-        places, websites = _refuse_origins(given, sender.page)
+        places, websites = _refuse_origins(named, sender.page)
         now_ms, now_ns = self.clock.wall_ms(), self.clock.monotonic_ns()
         large_skew_ms = self.clock.large_skew_ms(now_ms, now_ns)
         # Plain loops here: most requests hold one event, and a comprehension costs half as much as judging one.
@@ -297,8 +300,8 @@ class Collector:
         if self.budgets.month_share:
             places = self._within_share(client, places, now_ms)
         # Only on web requests: apps and servers send with HTTP libraries, which resemble crawlers.
-        own = self._visitor(sender, sender.page is not None)
-        visitors: Sequence[Visitor | Sender | Rejection] = batch.visitors or (own,) * len(places)
+        requester = self._visitor(sender, sender.page is not None)
+        visitors: Sequence[Visitor | Sender | Rejection] = batch.visitors or (requester,) * len(places)
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
         crawls: list[Crawl] = []
@@ -310,10 +313,10 @@ class Collector:
                 events.append(verdict)
                 if verdict.event.warnings:
                     has_warnings = True
-        sources = [] if len(events) == len(verdicts) else _sources(given, batch)
+        sources = [] if len(events) == len(verdicts) else _sources(named, batch)
         request = _make(WriteRequest, (events, now_ms, client, crawls))
         claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources, has_warnings))
-        if not events and not _has_rejected_without_fault(verdicts) and (batch.visitors or not own.is_crawler):
+        if not events and not _has_rejected_without_fault(verdicts) and (batch.visitors or not requester.is_crawler):
             raise _no_valid_event(claim, verdicts)
         return claim
 
@@ -394,16 +397,28 @@ class Collector:
                 return _CRAWLER._replace(detail=name)
             context = context._replace(agent=replace(context.agent, browser=name or "Crawler", browser_version=""))
         values = dimensions(event, context, place.domain, place.origins)
+        excluded = self._exclusion(place, values, visitor.sender, batch)
+        if excluded is not None:
+            return excluded
+        identity = self._identity(place, event, visitor.sender)
+        return _make(PreparedEvent, (place, event, values, identity))
+
+    def _exclusion(self, place: Website, values: Sequence[str], sender: Sender, batch: Batch) -> Rejection | None:
+        """Return why the website's owner excludes an event; None where nothing does."""
         if place.exclusions is not None:
-            address = visitor.sender.client.address
+            address = sender.client.address
             kind = place.exclusions.excluding(address, values[_COUNTRY], values[_PATHNAME], values[_HOSTNAME])
             if kind:
                 return _EXCLUDED[kind]
+            # Apps and servers, and those who send for visitors, are in data centres themselves.
+            if place.exclusions.excludes_datacenters and not batch.visitors and sender.page is not None:
+                ranges = self.lists.datacenters
+                if ranges is not None and address in ranges:
+                    return _DATACENTER
         referrer = values[_REFERRER]
         if referrer and (place.exclusions or DEFAULT).is_spam(referrer):
             return _SPAM._replace(detail=referrer)
-        identity = self._identity(place, event, visitor.sender)
-        return _make(PreparedEvent, (place, event, values, identity))
+        return None
 
     def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
         if event.type not in WITH_VISITOR:
@@ -440,7 +455,7 @@ class Collector:
             raise outcome
         if self.budgets.month_share:
             both = zip(claim.request.events, outcome, strict=True)
-            not_stored = [event for event, one in both if one is DUPLICATE or isinstance(one, Rejection)]
+            not_stored = [event for event, stored in both if stored is DUPLICATE or isinstance(stored, Rejection)]
             self._give_back_share(claim, not_stored)
         if claim.is_all_valid and not claim.has_warnings and not any(outcome):
             self.accepted += len(outcome)
@@ -483,7 +498,7 @@ class Collector:
         raise _no_valid_event(claim, verdicts)
 
     def _refusal(self, claim: Claim, error: ApiError) -> Refusal:
-        sources = claim.sources or [(one.website, one.event.type) for one in claim.request.events]
+        sources = claim.sources or [(prepared.website, prepared.event.type) for prepared in claim.request.events]
         return _refused_whole(error, claim.sender, claim.request.arrived_ms, sources)
 
     def _take_tokens(self, claim: Claim) -> None:

@@ -46,10 +46,10 @@ class RefusedOrigins:
 
     def record(self, website: int, sent: str, client: bytes, now_ms: int) -> None:
         """Count one refused event of a client's page with this Origin."""
-        found = _allowable(sent)
-        if found is None:
+        allowable = _allowable(sent)
+        if allowable is None:
             return
-        origin, is_local = found
+        origin, is_local = allowable
         kept = self._of_website.get(website)
         if kept is None:
             kept = self._of_website[website] = OrderedDict()
@@ -61,9 +61,9 @@ class RefusedOrigins:
         kept[origin] = RefusedOrigin(origin, events, now_ms, client, is_local)
         kept.move_to_end(origin)
         if len(kept) > MAX_ORIGINS:
-            by_client = Counter(one.client for one in kept.values())
+            by_client = Counter(entry.client for entry in kept.values())
             # The first of several is the least recently seen.
-            worst = max(kept.values(), key=lambda one: (by_client[one.client], not one.is_local))
+            worst = max(kept.values(), key=lambda entry: (by_client[entry.client], not entry.is_local))
             del kept[worst.origin]
 
     def newest(self, website: int, now_ms: int) -> list[RefusedOrigin]:
@@ -71,7 +71,7 @@ class RefusedOrigins:
         kept = self._of_website.get(website)
         if kept is None:
             return []
-        return [one for one in reversed(kept.values()) if now_ms - one.last_ms < KEEP_MS]
+        return [entry for entry in reversed(kept.values()) if now_ms - entry.last_ms < KEEP_MS]
 
     def delete(self, website: int, origins: frozenset[str]) -> None:
         """Drop origins that have been allowed."""

@@ -49,12 +49,12 @@ class Cache(Generic[T]):
         """Return the value of a key, None if it is not cached. The value must not be changed."""
         name = _digest(key)
         with self._lock:
-            found = self._entries.get(name)
-            if found is None:
+            entry = self._entries.get(name)
+            if entry is None:
                 return None
-            self._entries[name] = *found[:2], self._now_ms or 0
+            self._entries[name] = *entry[:2], self._now_ms or 0
             self._entries.move_to_end(name)
-            return found[0]
+            return entry[0]
 
     def put(self, key: tuple[Any, ...], value: T) -> None:
         """Cache a value, unless it is larger than the whole cache."""
@@ -116,11 +116,11 @@ class ResultCache(Cache["array[int]"]):
         """Return the array of a key; if it is not cached, compute it with `count` and cache it. None is not cached."""
         if key is None:
             return count()
-        found = self.get(key)
-        if found is None:
-            found = count()
-            self.put(key, found)
-        return found
+        result = self.get(key)
+        if result is None:
+            result = count()
+            self.put(key, result)
+        return result
 
     def sweep(self, now_ms: int) -> None:
         """Set the time, and evict what was not read for EXPIRY_MS."""

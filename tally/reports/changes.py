@@ -115,13 +115,13 @@ def moves(rows: Iterable[tuple[str, TopRow]], measure: Measure) -> tuple[list[Mo
         return [], 0
     tested = [(field, row, p_value) for field, row in rows if (p_value := measure.p_value(row)) is not None]
     corrected = holm([p_value for *_, p_value in tested])
-    found = [Move(field, row, p_value) for (field, row, _), p_value in zip(tested, corrected, strict=True)]
+    listed = [Move(field, row, p_value) for (field, row, _), p_value in zip(tested, corrected, strict=True)]
     # The sort is stable: the first field of a kind comes first.
-    found.sort(key=lambda move: (move.p_value, -abs(measure.excess(move.row))))
+    listed.sort(key=lambda move: (move.p_value, -abs(measure.excess(move.row))))
     shown: dict[str, str] = {}
     return [
         move
-        for move in found
+        for move in listed
         if move.p_value < MAX_P_VALUE
         and measure.is_large(move.row)
         and shown.setdefault(_kind(move.field), move.field) == move.field
@@ -134,41 +134,41 @@ def _kind(field: str) -> str:
 
 def explaining(field: str) -> list[str]:
     """Return the fields whose values may explain a row of a field."""
-    return [one for one in _EXPLAINING if _kind(one) != _kind(field)]
+    return [explaining_field for explaining_field in _EXPLAINING if _kind(explaining_field) != _kind(field)]
 
 
-def explanation(of: TopRow, candidates: Sequence[tuple[str, TopRow]], measure: Measure) -> tuple[str, TopRow] | None:
+def explanation(moved: TopRow, candidates: Sequence[tuple[str, TopRow]], measure: Measure) -> tuple[str, TopRow] | None:
     """Return the field and row that explain most of the change of a row; None where none does.
 
     candidates: (field, row) of the row's visitors.
     """
-    change, whole = measure.excess(of), measure.counts(of)
+    change, whole = measure.excess(moved), measure.counts(moved)
     possible = [
-        (one, p_value)
-        for one in candidates
-        if 2 * measure.excess(one[1]) * change > change * change
-        and _is_enough(measure.counts(one[1]), whole)
-        and (p_value := pooled_p_value(measure.counts(one[1]), whole)) is not None
+        (candidate, p_value)
+        for candidate in candidates
+        if 2 * measure.excess(candidate[1]) * change > change * change
+        and _is_enough(measure.counts(candidate[1]), whole)
+        and (p_value := pooled_p_value(measure.counts(candidate[1]), whole)) is not None
     ]
     if not possible:
         return None
     corrected = holm([p_value for _, p_value in possible])
     ranked = zip(corrected, ((-abs(measure.excess(row)), field, row) for (field, row), _ in possible), strict=True)
-    p_value, (_, field, row) = min(ranked, key=lambda one: (one[0], one[1][0]))
+    p_value, (_, field, row) = min(ranked, key=lambda candidate: (candidate[0], candidate[1][0]))
     return (field, row) if p_value < MAX_P_VALUE else None
 
 
 def without_repeated(explained: Sequence[Explained]) -> list[Explained]:
     """Return the moves without those that an earlier one explains and is explained by: both say the same."""
     said: set[tuple[str, ...]] = set()
-    found = []
+    kept = []
     for move, by in explained:
-        own = move.field, move.row.value
+        name = move.field, move.row.value
         cause = (by[0], by[1].value) if by else ()
-        if (*cause, *own) not in said:
-            said.add((*own, *cause))
-            found.append((move, by))
-    return found
+        if (*cause, *name) not in said:
+            said.add((*name, *cause))
+            kept.append((move, by))
+    return kept
 
 
 def _is_enough(counts: Sequence[int], wholes: Sequence[int]) -> bool:

@@ -75,10 +75,10 @@ class Coverage:
 
         A sum of versions would not do: other days with other versions may have the same sum.
         """
-        found = array("q")
+        versions = array("q")
         for begin_ms, _ in spans:
-            found.extend((begin_ms, self.known.days[begin_ms // DAY_MS].version))
-        return found.tobytes()
+            versions.extend((begin_ms, self.known.days[begin_ms // DAY_MS].version))
+        return versions.tobytes()
 
     def final(self, span: Span) -> Day | None:
         """Return the day of a span that is one whole final day, or one of imported sums, otherwise None."""
@@ -106,14 +106,14 @@ class Coverage:
         if any(known.state == KEPT for known in wanted.values()):
             raise BeyondRetention((self.number(sql.last_kept(self.website)) + 1) * DAY_MS)
         versions = {day: known.version for day, known in wanted.items() if rollup_state.has_ended(known)}
-        own = conditions_of(self.connection, self.filters if filtered else ())
-        with_data |= has_data(own)
+        conditions = conditions_of(self.connection, self.filters if filtered else ())
+        with_data |= has_data(conditions)
         sizes = column_days.sizes(self.connection, self.website, versions, with_data=with_data)
         stored = [span for span in spans if span[0] // DAY_MS in sizes]
         final = [span for span in stored if self.final(span)]
         still_open = [span for span in stored if self.complete(span) and not self.final(span)]
         parts = [span for span in stored if not self.complete(span)]
-        found = []
+        column_parts = []
         for some in (final, still_open, parts):
             if some:
                 # numpy is imported with the first query that needs it.
@@ -126,7 +126,9 @@ class Coverage:
                     visits, events, data_length = sizes[day]
                     days.append(Day(day, visits, events, *span, data_length, versions[day]))
                 key = None if some is parts else self._key(some, filtered=filtered)
-                found.append(DayColumns(self.connection, self.website, days, own, key, self.cache, with_data=with_data))
+                column_parts.append(
+                    DayColumns(self.connection, self.website, days, conditions, key, self.cache, with_data=with_data)
+                )
         for span in spans:
             day = span[0] // DAY_MS
             if day in wanted and day not in sizes:
@@ -134,10 +136,10 @@ class Coverage:
 
                 key = self._key([span], filtered=filtered) if self.complete(span) else None
                 columns = OpenColumns(
-                    self.connection, self.website, span, wanted[day], own, key, self.cache, with_data=with_data
+                    self.connection, self.website, span, wanted[day], conditions, key, self.cache, with_data=with_data
                 )
-                found.append(columns)
-        return found
+                column_parts.append(columns)
+        return column_parts
 
     def totals_of(self, day: int) -> tuple[int, int, int]:
         """Return the visitors, pageviews and events of a day."""
@@ -184,45 +186,45 @@ def coverage_of(connection: sqlite3.Connection, scope: Scope, cache: ResultCache
     """Return the coverage of a scope; `connection` must be in a read transaction."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     known = rollup_state.blocks(connection, scope.website, first, end)
-    filters = tuple(resolved(connection, scope.website, of) for of in scope.filters)
+    filters = tuple(resolved(connection, scope.website, filter_) for filter_ in scope.filters)
     return Coverage(connection, scope, known, filters, cache)
 
 
-def resolved(connection: sqlite3.Connection, website: int, of: Filter) -> Filter:
+def resolved(connection: sqlite3.Connection, website: int, filter_: Filter) -> Filter:
     """Return a filter by parts of texts as labels: those that match or, where they are fewer, those that do not."""
-    if of.is_exact or of.field not in LABELLED:
-        return of
-    matching, others = map(orjson.loads, connection.execute(*labels_of(website, of)).fetchone())
+    if filter_.is_exact or filter_.field not in LABELLED:
+        return filter_
+    matching, others = map(orjson.loads, connection.execute(*labels_of(website, filter_)).fetchone())
     if len(others) < len(matching):
         # The unset value matches no part of a text.
-        return LabelFilter(of.field, of.operator, of.values, [0, *others], is_not=True)
-    return LabelFilter(of.field, of.operator, of.values, matching, is_not=False)
+        return LabelFilter(filter_.field, filter_.operator, filter_.values, [0, *others], is_not=True)
+    return LabelFilter(filter_.field, filter_.operator, filter_.values, matching, is_not=False)
 
 
 def conditions_of(connection: sqlite3.Connection, filters: Iterable[Filter]) -> list[Condition]:
     """Return filters, after `resolved`, as conditions on columns."""
-    found = []
-    for of in filters:
-        if isinstance(of, LabelFilter):
-            found.append(Condition(of.field, of.labels, of.is_not))
-        elif of.field == "type":
-            found.append(Condition("type", type_numbers(of), False))
-        elif of.property_name is not None:
-            found.append(Condition("event_data", (), False, of))
+    conditions = []
+    for filter_ in filters:
+        if isinstance(filter_, LabelFilter):
+            conditions.append(Condition(filter_.field, filter_.labels, filter_.is_not))
+        elif filter_.field == "type":
+            conditions.append(Condition("type", type_numbers(filter_), False))
+        elif filter_.property_name is not None:
+            conditions.append(Condition("event_data", (), False, filter_))
         else:
-            labels = [label for (label,) in connection.execute(*labels_with(of.values))]
-            found.append(Condition(of.field, labels, of.operator == "!="))
-    return found
+            labels = [label for (label,) in connection.execute(*labels_with(filter_.values))]
+            conditions.append(Condition(filter_.field, labels, filter_.operator == "!="))
+    return conditions
 
 
 def conditions_in(connection: sqlite3.Connection, scope: Scope) -> list[Condition]:
     """Return the filters of a scope as conditions on columns."""
-    return conditions_of(connection, (resolved(connection, scope.website, of) for of in scope.filters))
+    return conditions_of(connection, (resolved(connection, scope.website, filter_) for filter_ in scope.filters))
 
 
 def has_data(conditions: Iterable[Condition]) -> bool:
     """Return whether a condition is on a property of event_data."""
-    return any(one.column == "event_data" for one in conditions)
+    return any(condition.column == "event_data" for condition in conditions)
 
 
 def plan_of(coverage: Coverage) -> Plan:
@@ -276,7 +278,7 @@ def _matching_kept(coverage: Coverage) -> tuple[set[int], set[int]]:
     conditions = conditions_of(coverage.connection, coverage.filters)
     for day in kept:
         _, views, others = coverage.totals_of(day)
-        matching = [_matches(coverage, day, views + others, one) for one in conditions]
+        matching = [_matches(coverage, day, views + others, condition) for condition in conditions]
         if any(matches is False for matches in matching):
             none.add(day)
         elif all(matching):
@@ -284,22 +286,22 @@ def _matching_kept(coverage: Coverage) -> tuple[set[int], set[int]]:
     return whole, none
 
 
-def _matches(coverage: Coverage, day: int, events: int, one: Condition) -> bool | None:
+def _matches(coverage: Coverage, day: int, events: int, condition: Condition) -> bool | None:
     """Return whether all, or no, events of a day without them met a condition; None where that is not known."""
-    if one.column not in LABELLED or (one.column not in FIELDS and 0 in one.labels):
+    if condition.column not in LABELLED or (condition.column not in FIELDS and 0 in condition.labels):
         return None
     from tally.columns.read import is_one_of
     from tally.rollups import value_blocks
 
     # Of pages only this is known: no visit begins or ends with one that no event of the day is on.
-    field = field_number("pathname" if one.column in PAGES else one.column)
+    field = field_number("pathname" if condition.column in PAGES else condition.column)
     counts = [*value_blocks.sums(coverage.connection, coverage.website, field, [(0, day)])]
-    matching = sum(int(part[2:4, is_one_of(part[0], one.labels)].sum()) for part in counts)
-    if not counts and one.column in FIELDS and 0 in one.labels:
+    matching = sum(int(part[2:4, is_one_of(part[0], condition.labels)].sum()) for part in counts)
+    if not counts and condition.column in FIELDS and 0 in condition.labels:
         # The dimension was added later.
         matching = events
-    if one.column in PAGES:
-        return None if matching or one.is_not else False
+    if condition.column in PAGES:
+        return None if matching or condition.is_not else False
     if matching == events:
-        return not one.is_not
-    return None if matching else one.is_not
+        return not condition.is_not
+    return None if matching else condition.is_not

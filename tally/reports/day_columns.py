@@ -62,13 +62,13 @@ class Batch(JoinedColumns):
         """The number of visits."""
         return sum(day.visits for day in self.days)
 
-    def _parts_of(self, found: Days) -> list[Array]:
-        parts, is_of_visits = found.codes, all(found.is_of_visits)
-        if any(found.is_of_visits) and not is_of_visits:
+    def _parts_of(self, days: Days) -> list[Array]:
+        parts, is_of_visits = days.codes, all(days.is_of_visits)
+        if any(days.is_of_visits) and not is_of_visits:
             ends = list(accumulate(day.visits for day in self.days))
             parts = [
                 np.repeat(part, self.events_of_visit[end - day.visits : end]) if of_visits else part
-                for part, of_visits, end, day in zip(parts, found.is_of_visits, ends, self.days, strict=True)
+                for part, of_visits, end, day in zip(parts, days.is_of_visits, ends, self.days, strict=True)
             ]
         return parts
 
@@ -114,16 +114,16 @@ class Batch(JoinedColumns):
     def is_pageview(self, events: Array | None = None) -> Array:
         """Return whether each of some events, or of all, counts as a pageview."""
         is_view = is_one_of(values_of(self.column("type")), list(PAGEVIEWS))
-        found: Array = is_view.take(self.event_codes("type", events))
-        return found
+        is_pageview: Array = is_view.take(self.event_codes("type", events))
+        return is_pageview
 
     def is_begun(self, visits: Array) -> Array:
         """Return whether each of some visits starts in its part of a day."""
         if not self.is_partial:
             return np.ones(len(visits), bool)
         starts, day = self.start_ms.take(visits), self.day_of_visit.take(visits)
-        found: Array = (starts >= self._parts[0].take(day)) & (starts < self._parts[1].take(day))
-        return found
+        is_begun: Array = (starts >= self._parts[0].take(day)) & (starts < self._parts[1].take(day))
+        return is_begun
 
     def begun(self, visits: Array) -> Array:
         """Return those of some visits that start in their part of a day."""
@@ -140,27 +140,27 @@ class Batch(JoinedColumns):
     def _parts(self) -> tuple[Array, Array]:
         return np.array([day.from_ms for day in self.days]), np.array([day.to_ms for day in self.days])
 
-    def condition(self, one: Condition) -> tuple[Array, bool]:
+    def condition(self, condition: Condition) -> tuple[Array, bool]:
         """Return which rows meet a condition, and whether these are visits."""
-        wanted, column = self._wanted(one)
+        wanted, column = self._wanted(condition)
         return is_wanted(wanted, column.codes), column.is_of_visits
 
     def meeting(self, conditions: Iterable[Condition], events: Array | None = None) -> Array:
         """Return the places, among some events or all of them, of those that meet some conditions."""
         places: Array | None = None
-        for one in conditions:
+        for condition in conditions:
             rows = places if events is None else events if places is None else events.take(places)
-            wanted, column = self._wanted(one)
-            (found,) = np.nonzero(is_wanted(wanted, self._codes(column, rows)))
-            places = found if places is None else places.take(found)
+            wanted, column = self._wanted(condition)
+            (matching,) = np.nonzero(is_wanted(wanted, self._codes(column, rows)))
+            places = matching if places is None else places.take(matching)
         return np.arange(len(self.visit_of_event) if events is None else len(events)) if places is None else places
 
-    def _wanted(self, one: Condition) -> tuple[Array, Column]:
+    def _wanted(self, condition: Condition) -> tuple[Array, Column]:
         """Return which codes of a column meet a condition, and the column."""
-        if one.of is None:
-            return self.wanted(one), self.column(one.column)
+        if condition.of is None:
+            return self.wanted(condition), self.column(condition.column)
         codes, texts = self.data
-        matching = numbers_in(self._connection, matching_texts(one.of, orjson.dumps(texts).decode()))
+        matching = numbers_in(self._connection, matching_texts(condition.of, orjson.dumps(texts).decode()))
         return _mask(len(texts), matching), Column(codes, None, False)
 
     @cached_property
@@ -168,8 +168,8 @@ class Batch(JoinedColumns):
         """The number of the text of event_data of each event, and the texts: of each day None, and then its own."""
         codes, sizes, texts = list[Array](), list[int](), list[str | None]()
         for content in self._contents("event_data"):
-            own, more = decoded_texts(content)
-            codes.append(own)
+            part, more = decoded_texts(content)
+            codes.append(part)
             sizes.append(1 + len(more))
             texts += None, *more
         return one_after_another(codes, accumulate(sizes, initial=0), np.min_scalar_type(len(texts))), texts
@@ -266,17 +266,17 @@ class DayColumns:
 
     def _bits(self, batch: Batch) -> "array[int]":
         """Return 1 and a bit for each visit in E or, where events of a visit differ, 0 and a bit for each event."""
-        batch.load(["pageviews", "events", *(one.column for one in self._filters if one.of is None)])
+        batch.load(["pageviews", "events", *(condition.column for condition in self._filters if condition.of is None)])
         of_visits, of_events = np.ones(batch.visits, bool), [batch.is_within] if batch.is_partial else []
-        for one in self._filters:
-            found, is_of_visits = batch.condition(one)
+        for condition in self._filters:
+            bits, is_of_visits = batch.condition(condition)
             if is_of_visits:
-                of_visits &= found
+                of_visits &= bits
             else:
-                of_events.append(found)
+                of_events.append(bits)
         rows = of_visits.take(batch.visit_of_event) if of_events else of_visits
-        for found in of_events:
-            rows &= found
+        for bits in of_events:
+            rows &= bits
         return array("B", bytes([not of_events]) + np.packbits(rows).tobytes())
 
     def _begun(self, batch: Batch) -> Array:
@@ -308,7 +308,7 @@ class DayColumns:
         times, ids = times.take(which), ids.take(which)
         is_before = (times < before.ts) | ((times == before.ts) & (ids < before.id))
         is_before &= ids <= before.last_id
-        which, times, ids = (of.compress(is_before) for of in (which, times, ids))
+        which, times, ids = (column.compress(is_before) for column in (which, times, ids))
         newest: Array = which[np.lexsort((ids, times))[::-1][:limit]]
         return newest
 
@@ -329,7 +329,7 @@ class DayColumns:
         sums = [Sums(3) for _ in fields]
         for batch in self._batches() if fields else ():
             matched = self._matched(batch)
-            for field, own in zip(fields, sums, strict=True):
+            for field, field_sums in zip(fields, sums, strict=True):
                 column = batch.column(field)
                 if column.is_of_visits:
                     codes, members = column.codes.take(matched.visits), batch.visitor_of_visit.take(matched.visits)
@@ -338,9 +338,12 @@ class DayColumns:
                     which, members = _events_of(batch, matched)
                     codes = column.codes.take(which)
                     figures = _views_and_events(column, codes, batch.is_pageview(which))
-                _add(own, column, _distinct(column, codes, members), *figures)
-        found = {field: own.counts for field, own in zip(fields, sums, strict=True)}
-        return [of[:, of[0] != 0] if field == "event_name" else of for field, of in found.items()]
+                _add(field_sums, column, _distinct(column, codes, members), *figures)
+        counts = {field: field_sums.counts for field, field_sums in zip(fields, sums, strict=True)}
+        return [
+            field_counts[:, field_counts[0] != 0] if field == "event_name" else field_counts
+            for field, field_counts in counts.items()
+        ]
 
     def visit_figures(self, field: str) -> Array:
         """Return visits, bounces, their pageviews and ms by label: of the visits that begin in the range and have an
@@ -429,10 +432,10 @@ class DayColumns:
             column, codes = _numbers_below(len(numbers)), values.take(places)
             (events,) = _totals(column, codes, None)
             visitors = _distinct(column, codes, np.repeat(members, counts))
-            found: dict[str, list[Value]] = {}
+            values_of_names: dict[str, list[Value]] = {}
             for (name, value), *figures in zip(numbers, events.tolist(), visitors.tolist(), strict=True):
-                found.setdefault(name, []).append((value, *figures))
-            yield len(which), int(np.count_nonzero(differs(members))), found
+                values_of_names.setdefault(name, []).append((value, *figures))
+            yield len(which), int(np.count_nonzero(differs(members))), values_of_names
 
     # --- the order of a visit's events
 
@@ -450,9 +453,9 @@ class DayColumns:
                     events, visit_of = events.compress(is_behind), visit_of.compress(is_behind)
                 hits = batch.meeting(step, events)
                 hits = hits.compress(differs(visit_of.take(hits)))
-                reached, found = visit_of.take(hits), events.take(hits)
-                spent = (offsets.take(found) - offsets.take(places.take(reached))).sum() if number else 0
-                visits, places = visits.take(reached), found
+                reached, hit_places = visit_of.take(hits), events.take(hits)
+                spent = (offsets.take(hit_places) - offsets.take(places.take(reached))).sum() if number else 0
+                visits, places = visits.take(reached), hit_places
                 visitors = np.count_nonzero(differs(batch.visitor_of_visit.take(visits)))
                 total[number] += [len(visits), visitors, spent]
         return [tuple(row) for row in total.tolist()]
@@ -474,34 +477,34 @@ class DayColumns:
             visit, codes = visit.compress(is_new), codes.compress(is_new)
             hits = np.flatnonzero(codes == chosen)
             hits = hits[differs(visit[hits])]
-            found = np.zeros((1 + steps, len(hits)), np.int64)
-            found[0] = 1
+            journeys = np.zeros((1 + steps, len(hits)), np.int64)
+            journeys[0] = 1
             for step in range(1, 1 + steps):
                 places = hits + (step if is_next else -step)
                 is_inside = (places >= 0) & (places < len(codes))
                 is_inside[is_inside] = visit[places[is_inside]] == visit[hits[is_inside]]
-                found[step, is_inside] = codes[places[is_inside]]
-            yield found
+                journeys[step, is_inside] = codes[places[is_inside]]
+            yield journeys
 
 
 def _numbered_pairs(texts: Sequence[str], only: str | None) -> tuple[dict[tuple[str, Any], int], Array, Array]:
     """Return the numbers of the pairs (property, key_of the value) in texts of event_data, those of all texts one after
     another, and how many each text has."""
     numbers: dict[tuple[str, Any], int] = {}
-    found, sizes = [np.empty(0, np.int64)], list[int]()
+    parts, sizes = [np.empty(0, np.int64)], list[int]()
     for begin in range(0, len(texts), _TEXTS):
         data = orjson.loads(f"[{','.join(texts[begin : begin + _TEXTS])}]")
         if only is not None:
-            data = [{only: one[only]} if only in one else {} for one in data]
-        values = list(chain.from_iterable(one.values() for one in data))
+            data = [{only: properties[only]} if only in properties else {} for properties in data]
+        values = list(chain.from_iterable(properties.values() for properties in data))
         if bool in set(map(type, values)):
             values = list(map(key_of, values))
         pairs = list(zip(chain.from_iterable(data), values, strict=True))
         new = [pair for pair in dict.fromkeys(pairs) if pair not in numbers]
         numbers.update(zip(new, count(len(numbers))))
-        found.append(np.fromiter(map(numbers.__getitem__, pairs), np.int64, len(pairs)))
+        parts.append(np.fromiter(map(numbers.__getitem__, pairs), np.int64, len(pairs)))
         sizes += map(len, data)
-    return numbers, np.concatenate(found), np.array(sizes, np.int64)
+    return numbers, np.concatenate(parts), np.array(sizes, np.int64)
 
 
 def _events_of(batch: Batch, matched: Matched) -> tuple[Array, Array]:
@@ -533,9 +536,9 @@ def _in_matched(batch: Batch, matched: Matched, events: Array) -> tuple[Array, A
 
 def _mask(count: int, places: Array | list[int]) -> Array:
     """Return which of so many rows are at some places."""
-    found = np.zeros(count, bool)
-    found[places] = True
-    return found
+    mask = np.zeros(count, bool)
+    mask[places] = True
+    return mask
 
 
 def _places(bits: Array, count: int) -> Array:
@@ -549,9 +552,9 @@ def _group_of_each(sizes: Array) -> Array:
     np.repeat would take twice as long.
     """
     ends = np.cumsum(sizes)
-    found = np.zeros(ends[-1] if len(ends) else 0, np.int32)
-    found[ends[:-1]] = 1
-    return np.cumsum(found, out=found)
+    begins = np.zeros(ends[-1] if len(ends) else 0, np.int32)
+    begins[ends[:-1]] = 1
+    return np.cumsum(begins, out=begins)
 
 
 def _numbers_below(end: int) -> Column:
@@ -589,9 +592,9 @@ def _distinct(column: Column, codes: Array, members: Array) -> Array:
 
 def _totals(column: Column, codes: Array, *figures: Array | None) -> Iterator[Array]:
     """Yield the sum of each figure for each value of a column, of rows with these codes; None is 1 for each row."""
-    for of in figures:
+    for weights in figures:
         # Sums below 2^53, which doubles hold exactly.
-        yield np.bincount(codes, weights=of, minlength=len(values_of(column))).astype(np.int64)
+        yield np.bincount(codes, weights=weights, minlength=len(values_of(column))).astype(np.int64)
 
 
 def _views_and_events(column: Column, codes: Array, is_view: Array) -> tuple[Array, Array]:

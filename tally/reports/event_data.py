@@ -275,23 +275,23 @@ def _property(name: str, known: _Property, limit: int, is_exact: bool) -> Proper
 
 
 def _numbers(known: _Property, is_exact: bool) -> Numbers | None:
-    found = sorted(
+    counted = sorted(
         (value, counts[0]) for value, counts in known.values.items() if type(value) is float or type(value) is int
     )
-    samples = known.samples + sum(events for _, events in found)
-    bounds = [value for value in (known.min, known.max) if value is not None] + [value for value, _ in found]
+    samples = known.samples + sum(events for _, events in counted)
+    bounds = [value for value in (known.min, known.max) if value is not None] + [value for value, _ in counted]
     if not bounds:
         return None
-    exact = Fraction(known.sum + _sum(found), 1 << _UNIT_BITS)
-    percentiles = [_rank(found, -(-samples * percent // 100)) if is_exact else None for percent in PERCENTILES]
+    exact = Fraction(known.sum + _sum(counted), 1 << _UNIT_BITS)
+    percentiles = [_rank(counted, -(-samples * percent // 100)) if is_exact else None for percent in PERCENTILES]
     least, greatest = _as_json(min(bounds)), _as_json(max(bounds))
     return Numbers(samples, nearest(exact), nearest(exact / samples), least, tuple(percentiles), greatest)
 
 
-def _rank(found: Iterable[tuple[float, int]], rank: int) -> float:
+def _rank(counted: Iterable[tuple[float, int]], rank: int) -> float:
     """Return the number of a rank, from numbers in ascending order with their events."""
     before = 0
-    for value, events in found:
+    for value, events in counted:
         before += events
         if before >= rank:
             return _as_json(value)

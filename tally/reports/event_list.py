@@ -46,7 +46,7 @@ def page(
 
 def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit: int) -> bool:
     """Show the newest matching events before a place, of stored days (day, source); return whether there are any."""
-    plan, own = plan_of(coverage), conditions_of(coverage.connection, coverage.filters)
+    plan, conditions = plan_of(coverage), conditions_of(coverage.connection, coverage.filters)
     shown = 0
     for day, sources in groupby(reversed(packed), key=itemgetter(0)):
         # The newest events of a day may be of any source.
@@ -58,7 +58,7 @@ def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit
             is_counted = any(begin_ms < span[1] and end_ms > span[0] for begin_ms, end_ms in (*plan.raw, *plan.rolled))
             if source == TRAFFIC and not is_counted:
                 continue
-            which = matching(coverage, own, source, span, place, most)
+            which = matching(coverage, conditions, source, span, place, most)
             if which is None:
                 deleted_rows.show(coverage.connection, coverage.website, [day], [source])
                 shown += 1
@@ -69,13 +69,13 @@ def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit
 
 
 def matching(
-    coverage: Coverage, own: Sequence[Condition], source: int, span: Span, place: Place, most: int
+    coverage: Coverage, conditions: Sequence[Condition], source: int, span: Span, place: Place, most: int
 ) -> "Array | None":
     """Return the places of the newest matching events of a stored day, or a part of one; None for columns of an earlier
     layout."""
     if source == TRAFFIC:
         return _traffic(coverage, span, place, most)
-    return _measurements(coverage, own, source, span, place, most)
+    return _measurements(coverage, conditions, source, span, place, most)
 
 
 def _traffic(coverage: Coverage, span: Span, place: Place, most: int) -> "Array | None":
@@ -86,11 +86,11 @@ def _traffic(coverage: Coverage, span: Span, place: Place, most: int) -> "Array 
 
 
 def _measurements(
-    coverage: Coverage, own: Sequence[Condition], source: int, span: Span, place: Place, most: int
+    coverage: Coverage, conditions: Sequence[Condition], source: int, span: Span, place: Place, most: int
 ) -> "Array":
     """The same of web vitals or experiment events."""
     from tally.reports.measurement_columns import MeasurementFigures
 
     scope, day = coverage.scope._replace(from_ms=span[0], to_ms=span[1]), span[0] // DAY_MS
     days = measurement_days.days(coverage.connection, coverage.website, source, day, day)
-    return MeasurementFigures(coverage.connection, scope, source, days, own, coverage.cache).newest(most, place)
+    return MeasurementFigures(coverage.connection, scope, source, days, conditions, coverage.cache).newest(most, place)

@@ -15,7 +15,7 @@ returned, and the number of the others. Beyond MAX_ROWS counts these are chosen 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tally.columns import deleted_rows, measurement_days
 from tally.columns.statements import EXPERIMENTS
@@ -42,6 +42,7 @@ Row = tuple[int, str, str, int, str, int]
 """day, experiment, variant, 1 of conversions and 0 of assignments, goal, visitors."""
 _Count = tuple[int, int, int, int, int, int]
 """The same with labels in place of texts."""
+T = TypeVar("T")
 
 
 class _Totals(NamedTuple):
@@ -67,7 +68,9 @@ def experiments(connection: sqlite3.Connection, scope: Scope, cache: ResultCache
 def of_rows(rows: Iterable[Row]) -> tuple[list[Experiment], int]:
     """Return the experiments of the counts of each day, in order, and how many are not returned."""
     of_name = _by_name(rows)
-    visitors = {name: sum(row[5] for row in own if not row[3]) for name, own in of_name.items()}
+    visitors = {
+        name: sum(row[5] for row in rows_of_experiment if not row[3]) for name, rows_of_experiment in of_name.items()
+    }
     names = _most(visitors, MAX_EXPERIMENTS)
     return [_experiment(name, of_name[name]) for name in sorted(names)], len(of_name) - len(names)
 
@@ -83,16 +86,26 @@ def _largest(connection: sqlite3.Connection, trials: Trials) -> tuple[list[Exper
             kept.append((label, converted, member))
             totals[label][converted] = total
     sizes = dict(connection.execute(*trials._replace(kept=kept).sizes()).fetchall())
-    # The first one is returned in any case: at most MAX_VARIANTS * (MAX_GOALS + 1) rows for each day.
-    up_to = accumulate(sizes.get(label, 0) for label in labels)
-    fitting = [label for label, rows in zip(labels, up_to, strict=True) if rows <= MAX_ROWS]
-    chosen = fitting or labels[:1]
-    own = [row for row in kept if row[0] in set(chosen)]
-    counts = connection.execute(*trials._replace(kept=own).counts(-1)).fetchall()
-    of_name = _by_name(_named(connection, counts))
+    chosen = fitting(labels, sizes)
+    largest = [row for row in kept if row[0] in set(chosen)]
+    counts = connection.execute(*trials._replace(kept=largest).counts(-1)).fetchall()
     texts = dict(connection.execute(*sql_events.texts(chosen)))
-    found = [_experiment(texts[label], of_name.get(texts[label], []), _Totals(*totals[label])) for label in chosen]
-    return sorted(found, key=lambda one: one.name), ranked[0][1] - len(chosen)
+    results = of_largest(_named(connection, counts), {texts[label]: totals[label] for label in chosen})
+    return results, ranked[0][1] - len(chosen)
+
+
+def fitting(experiments: Sequence[T], sizes: Mapping[T, int]) -> Sequence[T]:
+    """Return the first experiments whose counts together are no more than MAX_ROWS."""
+    up_to = accumulate(sizes.get(experiment, 0) for experiment in experiments)
+    # The first one is returned in any case: at most MAX_VARIANTS * (MAX_GOALS + 1) rows for each day.
+    counted = zip(experiments, up_to, strict=True)
+    return [experiment for experiment, rows in counted if rows <= MAX_ROWS] or experiments[:1]
+
+
+def of_largest(rows: Iterable[Row], totals: Mapping[str, Sequence[int]]) -> list[Experiment]:
+    """Return some experiments, of which there are the counts of some variants and goals, by their numbers of both."""
+    of_name = _by_name(rows)
+    return [_experiment(name, of_name.get(name, []), _Totals(*totals[name])) for name in sorted(totals)]
 
 
 def _most(visitors: Mapping[str, int], most: int) -> list[str]:
@@ -155,15 +168,15 @@ def _packed(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) ->
         # numpy is imported with the first query that needs it.
         from tally.reports.measurement_columns import MeasurementFigures
 
-        own = conditions_in(connection, scope)
-        found = MeasurementFigures(connection, scope, EXPERIMENTS, whole, own, cache).trials()
+        conditions = conditions_in(connection, scope)
+        packed_trials = MeasurementFigures(connection, scope, EXPERIMENTS, whole, conditions, cache).trials()
         # In a table, which SQLite keeps in a file where there are many: clients choose the names.
         with deleted_rows.temporary(connection):
             connection.execute(sql.CREATE_GIVEN)
             connection.execute("/* experiments.forget */ delete from temp.given_trial where part = ?", (scope.from_ms,))
             connection.executemany(
                 "/* experiments.give */ insert into temp.given_trial values (?, ?, ?, ?, ?, ?, ?)",
-                ((scope.from_ms, *row) for row in found),
+                ((scope.from_ms, *row) for row in packed_trials),
             )
         yield sql.given_trials(scope.from_ms)
 
@@ -175,22 +188,22 @@ def _named(connection: sqlite3.Connection, counts: Sequence[_Count]) -> list[Row
     return sorted((row[0], texts[row[1]], texts[row[2]], row[3], texts[row[4]], row[5]) for row in counts)
 
 
-def _experiment(name: str, found: Sequence[Row], totals: _Totals | None = None) -> Experiment:
+def _experiment(name: str, rows: Sequence[Row], totals: _Totals | None = None) -> Experiment:
     assigned: dict[str, int] = {}
     converted: dict[str, int] = {}
-    for _, _, variant, is_converted, goal, visitors in found:
+    for _, _, variant, is_converted, goal, visitors in rows:
         if is_converted:
             converted[goal] = converted.get(goal, 0) + visitors
         assigned[variant] = assigned.get(variant, 0) + (0 if is_converted else visitors)
     totals = totals or _Totals(len(assigned), len(converted))
     order = sorted(_most(assigned, MAX_VARIANTS), key=lambda variant: (_place(variant), variant))
     goals = sorted(_most(converted, MAX_GOALS))
-    own = [row for row in found if row[2] in order and (not row[3] or row[4] in goals)]
+    kept = [row for row in rows if row[2] in order and (not row[3] or row[4] in goals)]
     return Experiment(
         name,
         {variant: assigned[variant] for variant in order},
         significance.split_p_value([assigned[variant] for variant in order]),
-        [Goal(goal, _arms(order, [row for row in own if not row[3] or row[4] == goal])) for goal in goals],
+        [Goal(goal, _arms(order, [row for row in kept if not row[3] or row[4] == goal])) for goal in goals],
         (totals.variants - len(order), totals.goals - len(goals)),
     )
 
@@ -199,9 +212,9 @@ def _place(variant: str) -> int:
     return BASELINES.index(variant.lower()) if variant.lower() in BASELINES else len(BASELINES)
 
 
-def _arms(variants: Sequence[str], found: Sequence[Row]) -> list[Arm]:
+def _arms(variants: Sequence[str], rows: Sequence[Row]) -> list[Arm]:
     """Return the results of variants, the baseline first, for the goal whose conversions are among `found`."""
-    looks = _looks(variants, found)
+    looks = _looks(variants, rows)
     trials, successes = looks[-1]
     planned: list[float | None] = [None]
     any_time: list[float | None] = [None]
@@ -219,11 +232,11 @@ def _arms(variants: Sequence[str], found: Sequence[Row]) -> list[Arm]:
     return arms
 
 
-def _looks(variants: Sequence[str], found: Iterable[Row]) -> list[tuple[list[int], list[int]]]:
+def _looks(variants: Sequence[str], rows: Iterable[Row]) -> list[tuple[list[int], list[int]]]:
     """Return cumulated visitors and conversions of each variant, at the end of each day that has any."""
     looks: dict[int, tuple[list[int], list[int]]] = {}
     totals = [0] * len(variants), [0] * len(variants)
-    for day, _, variant, is_converted, _, visitors in found:
+    for day, _, variant, is_converted, _, visitors in rows:
         totals[is_converted][variants.index(variant)] += visitors
         looks[day] = list(totals[0]), list(totals[1])
     return list(looks.values())

@@ -21,23 +21,23 @@ Figure = float | int | None
 """A rounded figure; None where it is not defined, such as a ratio of no visits."""
 
 
-def parts_of(of: Stats, name: str) -> tuple[int, int]:
+def parts_of(stats: Stats, name: str) -> tuple[int, int]:
     """Return a key figure as a fraction, without its unit: numerator and denominator."""
-    part = getattr(of, OF_VISITS.get(name, name))
-    return part, of.visits if name in OF_VISITS else 1
+    part = getattr(stats, OF_VISITS.get(name, name))
+    return part, stats.visits if name in OF_VISITS else 1
 
 
-def key_figures(of: Stats) -> dict[str, Fraction | None]:
+def key_figures(stats: Stats) -> dict[str, Fraction | None]:
     """Return the seven key figures, exact; visit_duration in seconds."""
-    parts = {name: parts_of(of, name) for name in KEY_FIGURES}
+    parts = {name: parts_of(stats, name) for name in KEY_FIGURES}
     return {
         name: Fraction(part, whole) * _UNITS.get(name, 1) if whole else None for name, (part, whole) in parts.items()
     }
 
 
-def rounded(of: Stats) -> dict[str, Figure]:
+def rounded(stats: Stats) -> dict[str, Figure]:
     """Return the seven key figures as they are shown."""
-    return {name: round_half_away(figure, _DECIMALS.get(name, 0)) for name, figure in key_figures(of).items()}
+    return {name: round_half_away(figure, _DECIMALS.get(name, 0)) for name, figure in key_figures(stats).items()}
 
 
 def changes(now: Stats, before: Stats) -> dict[str, Figure]:

@@ -30,12 +30,12 @@ def funnel(
     labels: dict[str, int] = {}
     for end, step in enumerate(steps):
         if step.filters is None and step.text not in labels:
-            found = coverage.rows(sql.label(step.text))
-            if not found:
+            label_rows = coverage.rows(sql.label(step.text))
+            if not label_rows:
                 # No event has the text.
                 known = steps[:end]
                 break
-            labels[step.text] = found[0][0]
+            labels[step.text] = label_rows[0][0]
     else:
         known = steps
     totals = [(0, 0, 0)] * len(steps)
@@ -43,7 +43,7 @@ def funnel(
     for columns in columns_of(coverage, with_data=any(map(has_data, conditions))):
         for n, more in enumerate(_reached(columns, known, conditions, cache)):
             totals[n] = totals[n][0] + more[0], totals[n][1] + more[1], totals[n][2] + more[2]
-    return [Reached(*of) for of in totals]
+    return [Reached(*total) for total in totals]
 
 
 def columns_of(coverage: Coverage, *, with_data: bool) -> "list[DayColumns]":
@@ -60,7 +60,7 @@ def columns_of(coverage: Coverage, *, with_data: bool) -> "list[DayColumns]":
 def _conditions(coverage: Coverage, step: FunnelStep, labels: Mapping[str, int]) -> list[Condition]:
     """Return a step as conditions on columns."""
     if step.filters is not None:
-        filters = [resolved(coverage.connection, coverage.website, of) for of in step.filters]
+        filters = [resolved(coverage.connection, coverage.website, filter_) for filter_ in step.filters]
         return conditions_of(coverage.connection, filters)
     types = PAGEVIEWS if step.field == "pathname" else TRAFFIC - PAGEVIEWS
     # First the one that fewer events meet.

@@ -54,8 +54,8 @@ def of_all_labels(connection: sqlite3.Connection, scope: Scope, goal: Goal, fiel
 
 def of_labels(sums: Sums, labels: Sequence[int]) -> list[Conversions]:
     """Return the conversions of some labels."""
-    found = sums.of(labels)
-    return [_conversions(found[label]) if label in found else Conversions() for label in labels]
+    figures = sums.of(labels)
+    return [_conversions(figures[label]) if label in figures else Conversions() for label in labels]
 
 
 def by_bucket(
@@ -64,14 +64,14 @@ def by_bucket(
     """Return the conversions of each bucket; the buckets tile the scope's range."""
     coverage, stored = _coverage(connection, scope, goal, cache)
     whole = {day: parts[0][0] for day in stored if len(parts := stats.clipped(edges, _span(day))) == 1}
-    found = [[0] * _COLUMNS for _ in edges]
+    figures_of_buckets = [[0] * _COLUMNS for _ in edges]
     for day, *figures in _stored(coverage, goal, whole, cache, by="day"):
-        _add(found[whole[day]], figures)
+        _add(figures_of_buckets[whole[day]], figures)
     days = list(_days(_without(coverage, whole)))
     for columns in coverage.columns(days, filtered=True, with_data=goal.value is not None):
         for n, *figures in _series(columns, edges, goal, cache):
-            _add(found[n], figures)
-    return [_conversions(row) for row in found]
+            _add(figures_of_buckets[n], figures)
+    return [_conversions(row) for row in figures_of_buckets]
 
 
 def of_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:
@@ -102,7 +102,9 @@ def _coverage(
     if scope.filters or not goal_days.is_counted(field):
         return coverage, set()
     first, end = -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS
-    final = {day: of.version for day, of in coverage.known.days.items() if first <= day < end and of.state >= FINAL}
+    final = {
+        day: state.version for day, state in coverage.known.days.items() if first <= day < end and state.state >= FINAL
+    }
     return coverage, goal_days.complete(connection, scope.website, goal, final)
 
 

@@ -31,17 +31,17 @@ def heatmap(connection: sqlite3.Connection, website: int, pathname: str, days: r
     cells = clicks = 0
     if row is not None:
         texts = heatmap_texts.texts_of(connection, website, row[0], widths)
-        for band, found in rollup.cells(connection, website, row[0], days.start, days.stop, widths):
-            own: list[Spot] = []
-            for cell in sorted(found):
+        for band, points in rollup.cells(connection, website, row[0], days.start, days.stop, widths):
+            spots: list[Spot] = []
+            for cell in sorted(points):
                 y, x = divmod(cell, COLUMNS)
                 if x == BINS_X:
-                    depths[band * BAND_ROWS + y] = found[cell]
+                    depths[band * BAND_ROWS + y] = points[cell]
                 else:
-                    own.append((x, band * BAND_ROWS + y, found[cell]))
-            cells += len(own)
-            clicks += sum(map(itemgetter(2), own))
-            grid += own
+                    spots.append((x, band * BAND_ROWS + y, points[cell]))
+            cells += len(spots)
+            clicks += sum(map(itemgetter(2), spots))
+            grid += spots
             if len(grid) > 4 * MAX_CELLS:
                 grid = _hottest(grid)
     return Heatmap(_hottest(grid), cells, clicks, sum(depths.values()), shares(depths), texts)
@@ -55,6 +55,6 @@ def _hottest(grid: list[Spot]) -> list[Spot]:
 
 def pages(connection: sqlite3.Connection, website: int, days: range, widths: Sequence[int], limit: int) -> Pages:
     """Return the first `limit` pages by the sum of samples and clicks, then by text."""
-    found = rollup.pages(connection, website, days.start, days.stop, widths, limit)
-    unset = found.pop(0)[2:] if found and not found[0][0] else (0, 0)
-    return Pages([row[1:] for row in found], unset)
+    rows = rollup.pages(connection, website, days.start, days.stop, widths, limit)
+    unset = rows.pop(0)[2:] if rows and not rows[0][0] else (0, 0)
+    return Pages([row[1:] for row in rows], unset)

@@ -56,36 +56,36 @@ def journeys(
         return []
     chosen = sql.step_code(start[0], label[0][0])
     parts = [
-        (of.key(start, direction, steps), _kept(partial(of.journeys, chosen, direction == "next", steps)))
-        for of in days
+        (day.key(start, direction, steps), _kept(partial(day.journeys, chosen, direction == "next", steps)))
+        for day in days
     ]
     values = Sums(1)
     for key, read in parts:
         values.add_cached(cache, key and ("journeys", *key), partial(_add_values, read, steps))
     names = [_first(connection, _of_step(values, step, steps), limit) for step in range(steps)]
-    codes = [np.array(sorted(of), np.int64) for of in names]
+    codes = [np.array(sorted(step_names), np.int64) for step_names in names]
     links = Sums(1)
     for key, read in parts:
-        name = key and ("journeys of", *key, *(of.tobytes() for of in codes))
+        name = key and ("journeys of", *key, *(step_codes.tobytes() for step_codes in codes))
         links.add_cached(cache, name, partial(_add_links, read, codes))
     # The places that a step's numbers stand for; before the first step there is one.
     numbered = [[Place(*start)]]
-    for of, own in zip(names, codes, strict=True):
-        numbered.append([*map(of.__getitem__, own.tolist()), OTHER_STEPS, END])
-    found = []
+    for step_names, step_codes in zip(names, codes, strict=True):
+        numbered.append([*map(step_names.__getitem__, step_codes.tolist()), OTHER_STEPS, END])
+    counted = []
     for link, visits in links:
         (step, begin), end = divmod(link // _NUMBERS, _NUMBERS), link % _NUMBERS
-        found.append(Link(step + 1, numbered[step][begin], numbered[step + 1][end], visits))
-    return sorted(found, key=lambda of: (of.step, -of.visits, of.begin, of.end))
+        counted.append(Link(step + 1, numbered[step][begin], numbered[step + 1][end], visits))
+    return sorted(counted, key=lambda link: (link.step, -link.visits, link.begin, link.end))
 
 
 def _add_values(read: Read, steps: int, sums: Sums) -> None:
     """Add the visits of each code at each step, as the label code * steps + step."""
     for journeys in read():
         for step in range(steps):
-            own = journeys[[1 + step, 0]].compress(journeys[1 + step] != _END, axis=1)
-            own[0] = own[0] * steps + step
-            sums.add(own)
+            pairs = journeys[[1 + step, 0]].compress(journeys[1 + step] != _END, axis=1)
+            pairs[0] = pairs[0] * steps + step
+            sums.add(pairs)
 
 
 def _of_step(values: Sums, step: int, steps: int) -> "Array":
@@ -105,9 +105,9 @@ def _add_links(read: Read, codes: "Sequence[Array]", sums: Sums) -> None:
     for journeys in read():
         before = np.zeros(journeys.shape[1], np.int64)
         for step, known in enumerate(codes):
-            of = journeys[1 + step]
-            is_end, places = of == _END, np.searchsorted(known, of)
-            is_known = np.append(known, -1).take(places) == of
+            step_codes = journeys[1 + step]
+            is_end, places = step_codes == _END, np.searchsorted(known, step_codes)
+            is_known = np.append(known, -1).take(places) == step_codes
             after = np.where(is_known, places, len(known) + is_end)
             sums.add(np.array([(step * _NUMBERS + before) * _NUMBERS + after, journeys[0]]))
             journeys, before = journeys.compress(~is_end, axis=1), after.compress(~is_end)
@@ -115,16 +115,16 @@ def _add_links(read: Read, codes: "Sequence[Array]", sums: Sums) -> None:
 
 def _first(connection: sqlite3.Connection, values: "Array", limit: int) -> dict[int, Place]:
     """Return the first steps by visits and text, by their codes, given the visits of each code."""
-    found: dict[int, Place] = {}
+    places: dict[int, Place] = {}
     ranked: list[tuple[int, Place, int]] = []
     for field in STEP_FIELDS:
-        own = values[:, sql.step_code(field, sql.label_of(values[0])) == values[0]]
-        own[0] = sql.label_of(own[0])
-        for row in first(connection, own, limit, ranks=1).rows:
+        sums_of_field = values[:, sql.step_code(field, sql.label_of(values[0])) == values[0]]
+        sums_of_field[0] = sql.label_of(sums_of_field[0])
+        for row in first(connection, sums_of_field, limit, ranks=1).rows:
             ranked.append((row.figures[0], Place(field, row.text), sql.step_code(field, row.value)))
-    for _, place, code in sorted(ranked, key=lambda one: (-one[0], one[1]))[:limit]:
-        found[code] = place
-    return found
+    for _, place, code in sorted(ranked, key=lambda entry: (-entry[0], entry[1]))[:limit]:
+        places[code] = place
+    return places
 
 
 def _kept(read: Read) -> Read:

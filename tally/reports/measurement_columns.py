@@ -88,22 +88,22 @@ class MeasurementColumns(JoinedColumns):
 
     def meeting(self, conditions: Iterable[Condition]) -> Array:
         """Return the places of the events that are in their parts of days and meet some conditions."""
-        found = np.ones(self.events, bool)
+        is_matching = np.ones(self.events, bool)
         if self.is_partial:
             from_ms, to_ms = np.array([(day.from_ms, day.to_ms) for day in self.days]).T
-            found = (self.times >= from_ms.take(self.day_of_event)) & (self.times < to_ms.take(self.day_of_event))
-        for one in conditions:
-            if one.of is not None:
+            is_matching = (self.times >= from_ms.take(self.day_of_event)) & (self.times < to_ms.take(self.day_of_event))
+        for condition in conditions:
+            if condition.of is not None:
                 # No measurement has event_data.
-                found &= bool(numbers_in(self._connection, matching_texts(one.of, "[null]")))
-            elif one.column == "type" and self.source == WEB_VITALS:
+                is_matching &= bool(numbers_in(self._connection, matching_texts(condition.of, "[null]")))
+            elif condition.column == "type" and self.source == WEB_VITALS:
                 types = np.where(self.numbers("time_on_page") >= 0, LEAVE, VITALS)
-                found &= is_one_of(types, list(one.labels)) != one.is_not
-            elif one.column in _FIXED:
-                found &= (_FIXED[one.column] in one.labels) != one.is_not
+                is_matching &= is_one_of(types, list(condition.labels)) != condition.is_not
+            elif condition.column in _FIXED:
+                is_matching &= (_FIXED[condition.column] in condition.labels) != condition.is_not
             else:
-                found &= is_wanted(self.wanted(one), self.column(one.column).codes)
-        return np.flatnonzero(found)
+                is_matching &= is_wanted(self.wanted(condition), self.column(condition.column).codes)
+        return np.flatnonzero(is_matching)
 
 
 class RowColumns(MeasurementColumns):
@@ -188,11 +188,13 @@ class MeasurementFigures:
                 (0, rows, arms, np.zeros(len(rows), np.int64)),
                 (1, rows.take(member), _pair(arms.take(member), goal, goal_codes), values_of(goal).take(goal_codes)),
             ):
-                _, own, visitors = np.unique(groups, return_index=True, return_counts=True)
-                of = of_rows.take(own)
-                days = np.array([day.day for day in columns.days]).take(columns.day_of_event.take(of))
-                names = (values_of(column).take(column.codes.take(of)) for column in (experiment, variant))
-                yield from rows_of(np.array([days, *names, np.full(len(of), converted), goals.take(own), visitors]))
+                _, indices, visitors = np.unique(groups, return_index=True, return_counts=True)
+                first_rows = of_rows.take(indices)
+                days = np.array([day.day for day in columns.days]).take(columns.day_of_event.take(first_rows))
+                names = (values_of(column).take(column.codes.take(first_rows)) for column in (experiment, variant))
+                yield from rows_of(
+                    np.array([days, *names, np.full(len(first_rows), converted), goals.take(indices), visitors])
+                )
 
     # --- the list of events
 
@@ -211,6 +213,6 @@ class MeasurementFigures:
         return newest
 
 
-def _pair(numbers: Array, of: Column, codes: Array | None = None) -> Array:
+def _pair(numbers: Array, column: Column, codes: Array | None = None) -> Array:
     """Return a number for each pair of a number and a code of a column."""
-    return numbers.astype(np.int64) * len(values_of(of)) + (of.codes if codes is None else codes)
+    return numbers.astype(np.int64) * len(values_of(column)) + (column.codes if codes is None else codes)

@@ -190,14 +190,14 @@ def _arrived(
     from_ms = kept.day * DAY_MS + int(changed[0]) * QUARTER_MS if is_same else 0
     names = dict.fromkeys(("id", "ts", "visitor", *before.columns))
     query = sql.events_after(kept.website, kept.day, [*names], before.last_id, from_ms)
-    found = dict(zip(names, arrays(connection, query), strict=True))
-    if len(found["id"]) != total - before.events:
+    columns = dict(zip(names, arrays(connection, query), strict=True))
+    if len(columns["id"]) != total - before.events:
         return None
     if before.events == total:
         return replace(before, known=known, quarters=quarters)
     if before.columns:
-        found = {name: np.concatenate([before.columns[name], column]) for name, column in found.items()}
-    return _Arrived(known, quarters, int(found["id"].max()), found)
+        columns = {name: np.concatenate([before.columns[name], column]) for name, column in columns.items()}
+    return _Arrived(known, quarters, int(columns["id"].max()), columns)
 
 
 def _new(connection: sqlite3.Connection, kept: OpenDay, arrived: _Arrived) -> _New | None:
@@ -349,19 +349,19 @@ class OpenBatch(Batch):
         return column[by_id[np.searchsorted(ids, arrived.columns["id"], sorter=by_id)]]
 
 
-def _computed(name: str, of: Rows | _New) -> Column | None:
+def _computed(name: str, rows: Rows | _New) -> Column | None:
     """Return a column that follows from the order of events; None for others."""
     if name == "is_first":
-        return Column(differs(of.visitors).astype(np.int64), None, True)
+        return Column(differs(rows.visitors).astype(np.int64), None, True)
     if name not in ("start_ms", "offset_ms", "duration_ms"):
         return None
-    ends = np.cumsum(of.counts)
-    starts = of.times[ends - of.counts]
+    ends = np.cumsum(rows.counts)
+    starts = rows.times[ends - rows.counts]
     if name == "duration_ms":
-        return Column(of.times[ends - 1] - starts, None, True)
+        return Column(rows.times[ends - 1] - starts, None, True)
     if name == "start_ms":
         return Column(starts % DAY_MS, None, True)
-    return Column(of.times - np.repeat(starts, of.counts), None, False)
+    return Column(rows.times - np.repeat(starts, rows.counts), None, False)
 
 
 def _column(name: str, column: Array, counts: Array | None) -> Column:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def by_label(connection: sqlite3.Connection, scope: Scope, field: str, cache: ResultCache) -> Sums | None:
     """Return the figures of Leaves by label, None where the scope has none."""
-    if not {one.field for one in scope.filters}.issubset(EVENT_FIELDS):
+    if not {filter_.field for filter_ in scope.filters}.issubset(EVENT_FIELDS):
         return None
     from tally.reports.vital_values import VitalValues
 

@@ -71,5 +71,5 @@ def _named(connection: sqlite3.Connection, rows: Sequence[tuple[int, ...]]) -> l
 def _first_named(connection: sqlite3.Connection, rows: Sequence[tuple[int, ...]], limit: int) -> list[Ranked]:
     """Return the first rows by text. SQLite sorts: a row of Python for each of a million ties takes 3 µs."""
     figures = {row[0]: row[1:] for row in rows}
-    found = connection.execute(*sql.first_texts(list(figures), limit)).fetchall()
-    return [Ranked(value, text, figures[value]) for value, text in found]
+    named = connection.execute(*sql.first_texts(list(figures), limit)).fetchall()
+    return [Ranked(value, text, figures[value]) for value, text in named]

@@ -34,19 +34,19 @@ def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> S
     """Return the key figures of E."""
     coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
-    found = [_rolled_stats(coverage, span, cache) for span in plan.rolled]
-    found += [_stats_by_column(columns, cache) for columns in coverage.columns(plan.raw, filtered=True)]
-    found += [of for _, of in _of_sums(coverage, plan)]
-    return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
+    parts = [_rolled_stats(coverage, span, cache) for span in plan.rolled]
+    parts += [_stats_by_column(columns, cache) for columns in coverage.columns(plan.raw, filtered=True)]
+    parts += [imported for _, imported in _of_sums(coverage, plan)]
+    return Stats(*(sum(column) for column in zip(Stats(), *parts, strict=True)))
 
 
 def _of_sums(coverage: Coverage, plan: Plan) -> Iterator[tuple[int, Stats]]:
     """Yield (quarter hour, key figures) of days read from imported sums."""
     for day in plan.sums:
         for quarter, row in totals.of_sums(coverage.connection, coverage.website, day).items():
-            of = dict(zip(totals.COLUMNS, row, strict=True))
-            visits = of["visits"], of["bounces"], of["visit_pageviews"], of["visit_duration_ms"]
-            yield quarter, Stats(of["first_seen"], of["pageviews"], of["events"], *visits)
+            figures = dict(zip(totals.COLUMNS, row, strict=True))
+            visits = figures["visits"], figures["bounces"], figures["visit_pageviews"], figures["visit_duration_ms"]
+            yield quarter, Stats(figures["first_seen"], figures["pageviews"], figures["events"], *visits)
 
 
 def _stats_by_column(columns: "DayColumns", cache: ResultCache) -> Stats:
@@ -60,15 +60,15 @@ def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
     from_ms, to_ms = span = coverage.up_to_midnight(span)
     first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
-    found = _totals(coverage, first, end, midnight_ms // QUARTER_MS, cache)
+    total = _totals(coverage, first, end, midnight_ms // QUARTER_MS, cache)
     for margin in ((first * QUARTER_MS, from_ms), (to_ms, end * QUARTER_MS)):
         for columns in _margin(coverage, margin):
-            found = Stats(found.visitors, *(a - b for a, b in zip(found[1:], columns.stats()[1:], strict=True)))
+            total = Stats(total.visitors, *(a - b for a, b in zip(total[1:], columns.stats()[1:], strict=True)))
     if to_ms < midnight_ms:
-        return found._replace(visitors=_within_a_day(coverage, span))
-    early = sum(of.came("last") for of in _margin(coverage, (first * QUARTER_MS, from_ms)))
-    late = sum(of.came("first") for of in _margin(coverage, (to_ms, end * QUARTER_MS)))
-    return found._replace(visitors=found.visitors - early - late)
+        return total._replace(visitors=_within_a_day(coverage, span))
+    early = sum(visitor.came("last") for visitor in _margin(coverage, (first * QUARTER_MS, from_ms)))
+    late = sum(visitor.came("first") for visitor in _margin(coverage, (to_ms, end * QUARTER_MS)))
+    return total._replace(visitors=total.visitors - early - late)
 
 
 def _margin(coverage: Coverage, span: Span) -> "list[DayColumns]":
@@ -82,12 +82,12 @@ def _totals(coverage: Coverage, first: int, end: int, midnight: int, cache: Resu
     def total(first: int, end: int) -> "array[int]":
         return packed(coverage.rows(sql.totals(coverage.website, first, end, midnight)))
 
-    found = [total(first, min(midnight, end)), total(middle, end)]
+    parts = [total(first, min(midnight, end)), total(middle, end)]
     if middle > midnight:
         version = coverage.version_of(midnight // _QUARTERS, middle // _QUARTERS)
         key = ("totals", coverage.website, midnight, middle, version)
-        found.append(cache.find(key, lambda: total(midnight, middle)))
-    return Stats(*map(sum, zip(*found, strict=True)))
+        parts.append(cache.find(key, lambda: total(midnight, middle)))
+    return Stats(*map(sum, zip(*parts, strict=True)))
 
 
 def _within_a_day(coverage: Coverage, span: Span) -> int:
@@ -107,21 +107,21 @@ def series(
     """Return visitors, visits, pageviews and events of each bucket. The buckets tile the scope's range."""
     coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
-    found: list[Sequence[int]] = [(0, 0, 0, 0)] * len(edges)
+    figures_of_buckets: list[Sequence[int]] = [(0, 0, 0, 0)] * len(edges)
     raw = plan.raw
     if max(end - begin for begin, end in edges) < QUARTER_MS:
         # Shorter than what totals are of: each bucket would read raw rows.
         raw = [*raw, *days_of(coverage, plan.rolled)]
     else:
         for span in plan.rolled:
-            _add_rolled(coverage, edges, span, found, cache)
+            _add_rolled(coverage, edges, span, figures_of_buckets, cache)
     for columns in coverage.columns(raw, filtered=True):
         for n, *figures in _series_by_column(columns, edges, cache):
-            _add(found, n, figures)
-    for quarter, of in _of_sums(coverage, plan):
+            _add(figures_of_buckets, n, figures)
+    for quarter, imported in _of_sums(coverage, plan):
         n = bisect_right(edges, quarter * QUARTER_MS, key=itemgetter(0)) - 1
-        _add(found, n, (of.visitors, of.visits, of.pageviews, of.events))
-    return found
+        _add(figures_of_buckets, n, (imported.visitors, imported.visits, imported.pageviews, imported.events))
+    return figures_of_buckets
 
 
 def _series_by_column(columns: "DayColumns", edges: Sequence[Span], cache: ResultCache) -> Iterator[tuple[int, ...]]:
@@ -134,8 +134,8 @@ def _series_by_column(columns: "DayColumns", edges: Sequence[Span], cache: Resul
         yield parts[n][0], *figures
 
 
-def _add(found: list[Sequence[int]], n: int, more: Sequence[int]) -> None:
-    found[n] = [a + b for a, b in zip(found[n], more, strict=True)]
+def _add(buckets: list[Sequence[int]], n: int, more: Sequence[int]) -> None:
+    buckets[n] = [a + b for a, b in zip(buckets[n], more, strict=True)]
 
 
 def clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
@@ -146,18 +146,18 @@ def clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
 
 
 def _add_rolled(
-    coverage: Coverage, edges: Sequence[Span], stretch: Span, found: list[Sequence[int]], cache: ResultCache
+    coverage: Coverage, edges: Sequence[Span], stretch: Span, buckets: list[Sequence[int]], cache: ResultCache
 ) -> None:
     # A day of imported sums may begin before the range.
     n = max(0, bisect_right(edges, stretch[0], key=itemgetter(0)) - 1)
     while n < len(edges) and edges[n][0] < stretch[1]:
         end = _run_end(edges, stretch, n)
         if end > n:
-            found[n:end] = _run_figures(coverage, edges[n], edges[end - 1][1], cache)
+            buckets[n:end] = _run_figures(coverage, edges[n], edges[end - 1][1], cache)
         else:
             end = n + 1
-            of = _rolled_stats(coverage, (max(edges[n][0], stretch[0]), min(edges[n][1], stretch[1])), cache)
-            _add(found, n, (of.visitors, of.visits, of.pageviews, of.events))
+            figures = _rolled_stats(coverage, (max(edges[n][0], stretch[0]), min(edges[n][1], stretch[1])), cache)
+            _add(buckets, n, (figures.visitors, figures.visits, figures.pageviews, figures.events))
         n = end
 
 

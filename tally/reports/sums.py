@@ -56,11 +56,11 @@ class Sums:
         if known is not None:
             self.add(np.frombuffer(known, np.int64).reshape(1 + self.columns, -1))
             return
-        own = Sums(self.columns)
-        count(own)
-        if key is not None and own.counts.nbytes <= cache.most_bytes:
-            cache.put(key, array("q", own.counts.tobytes()))
-        self.add(own.counts)
+        sums = Sums(self.columns)
+        count(sums)
+        if key is not None and sums.counts.nbytes <= cache.most_bytes:
+            cache.put(key, array("q", sums.counts.tobytes()))
+        self.add(sums.counts)
 
     @property
     def counts(self) -> "Array":

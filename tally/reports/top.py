@@ -31,14 +31,14 @@ _LAST = -1 << 62
 
 def top(connection: sqlite3.Connection, scope: Scope, queries: Sequence[TopQuery], cache: ResultCache) -> list[Top]:
     """Return some values of a field for each query. What stored days have of several fields is counted together."""
-    found: dict[Scope, tuple[Coverage, Plan]] = {}
+    plans: dict[Scope, tuple[Coverage, Plan]] = {}
 
     def planned(scope: Scope) -> tuple[Coverage, Plan]:
-        if scope not in found:
+        if scope not in plans:
             coverage = coverage_of(connection, scope, cache)
-            found[scope] = coverage, plan_of(coverage)
-            _count_together(*found[scope], [query.field for query in queries], cache)
-        return found[scope]
+            plans[scope] = coverage, plan_of(coverage)
+            _count_together(*plans[scope], [query.field for query in queries], cache)
+        return plans[scope]
 
     return [_top(connection, scope, query, cache, planned) for query in queries]
 
@@ -55,8 +55,8 @@ def _top(
     converted = by_conversions and goals.of_all_labels(connection, scope, by_conversions, query.field, cache)
     left = page_leaves.by_label(connection, scope, query.field, cache) if query.has_leaves else None
     counts = _ranked(sums.counts, query, converted, left)
-    _, found = first(connection, counts, query.offset + query.limit, len(counts) - len(sums.counts) + 3)
-    shown = [(0, ""), *((row.value, row.text) for row in found[query.offset :])]
+    _, ranked = first(connection, counts, query.offset + query.limit, len(counts) - len(sums.counts) + 3)
+    shown = [(0, ""), *((row.value, row.text) for row in ranked[query.offset :])]
     labels = [label for label, _ in shown]
     figures = _of(labels, sums)
     columns: list[Sequence[Any]] = [[text for _, text in shown], figures, *[[None] * len(shown)] * 5]
@@ -86,14 +86,14 @@ def _count_together(coverage: Coverage, plan: Plan, fields: Sequence[str], cache
 
 def _of(labels: Sequence[int], sums: Sums) -> list[Stats]:
     """Return the figures of some labels."""
-    found = sums.of(labels)
-    return [Stats(*found.get(label, ())) for label in labels]
+    figures = sums.of(labels)
+    return [Stats(*figures.get(label, ())) for label in labels]
 
 
 def _left(labels: Sequence[int], left: Sums | None) -> Sequence[Leaves | None]:
     """Return the figures of leaves of some labels."""
-    found = {} if left is None else left.of(labels)
-    return [None if left is None else Leaves(*found.get(label, ())) for label in labels]
+    figures = {} if left is None else left.of(labels)
+    return [None if left is None else Leaves(*figures.get(label, ())) for label in labels]
 
 
 def _ranked(counts: "Array", query: TopQuery, converted: Sums | None, left: Sums | None) -> "Array":
@@ -104,19 +104,21 @@ def _ranked(counts: "Array", query: TopQuery, converted: Sums | None, left: Sums
 
     if query.order in LEAVE_ORDERS:
         figures = np.zeros((3, counts.shape[1]), np.int64)
-        own = np.zeros((4, 0), np.int64) if left is None else left.counts[:, np.isin(left.counts[0], counts[0])]
-        figures[:, np.searchsorted(counts[0], own[0])] = own[1:]
+        matching = np.zeros((4, 0), np.int64) if left is None else left.counts[:, np.isin(left.counts[0], counts[0])]
+        figures[:, np.searchsorted(counts[0], matching[0])] = matching[1:]
         samples, medians, reached = figures
         part, whole = (reached, samples) if query.order == "scroll_depth" else (medians, np.minimum(samples, 1))
         return np.concatenate([counts[:1], _ranks(part, whole, query.ascending), counts[1:]])
     if converted is None:
-        part, whole = (np.broadcast_to(of, counts.shape[1:]) for of in parts_of(Stats(*counts[1:]), query.order))
+        part, whole = (
+            np.broadcast_to(counted, counts.shape[1:]) for counted in parts_of(Stats(*counts[1:]), query.order)
+        )
         return np.concatenate([counts[:1], _ranks(part, whole, query.ascending), counts[1:]])
     # Every conversion is an event of its label, so no other label has any.
     events, visitors = np.zeros((2, counts.shape[1]), np.int64)
-    own = converted.counts[:, np.isin(converted.counts[0], counts[0])]
-    places = np.searchsorted(counts[0], own[0])
-    events[places], visitors[places] = own[1], own[2]
+    matching = converted.counts[:, np.isin(converted.counts[0], counts[0])]
+    places = np.searchsorted(counts[0], matching[0])
+    events[places], visitors[places] = matching[1], matching[2]
     by_rate = query.order == "conversion_rate"
     number = _ranks(events, np.ones_like(events), query.ascending and not by_rate)
     rate = _ranks(visitors, counts[1], query.ascending and by_rate)

@@ -32,11 +32,11 @@ def pages(
     field: "entry_page" or "exit_page"; compare: a scope in which the same pages are counted as well.
     """
     unset, rows = first(connection, _sums(connection, scope, field, cache).counts, limit, ranks=1)
-    found = VisitPages(unset[0], [Page(text, *figures[:4]) for _, text, figures in rows])
+    visit_pages = VisitPages(unset[0], [Page(text, *figures[:4]) for _, text, figures in rows])
     if compare is None:
-        return found
+        return visit_pages
     before = _sums(connection, compare, field, cache).of([row.value for row in rows])
-    return found._replace(previous=[Page(text, *before.get(label, (0,) * 4)[:4]) for label, text, _ in rows])
+    return visit_pages._replace(previous=[Page(text, *before.get(label, (0,) * 4)[:4]) for label, text, _ in rows])
 
 
 def _sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: ResultCache) -> Sums:
@@ -53,9 +53,9 @@ def _subtract_views_without_visits(sums: Sums, coverage: Coverage, plan: Plan, f
     """Subtract the pageviews that imported sums have of pages without visits: they would count as those of visits."""
     number = field_number(field)
 
-    def subtract(own: Sums, days: Sequence[int]) -> None:
+    def subtract(sums: Sums, days: Sequence[int]) -> None:
         rows = imported_sums.views_without_visits(coverage.connection, coverage.website, days, number)
-        own.add_rows((label, 0, 0, -views, 0, 0, 0) for label, views in rows)
+        sums.add_rows((label, 0, 0, -views, 0, 0, 0) for label, views in rows)
 
     spans = [span for span in days_of(coverage, plan.rolled) if coverage.is_imported(span)]
     if spans:

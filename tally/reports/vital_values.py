@@ -59,8 +59,8 @@ class Groups(NamedTuple):
         """Return the number of the group for each row of a column with labels or days, -1 for none."""
         wanted, values = np.array(self.wanted), values_of(column)
         places = wanted.searchsorted(values)
-        found: Array = np.where(wanted.take(places, mode="clip") == values, places, -1).take(column.codes)
-        return found
+        group_places: Array = np.where(wanted.take(places, mode="clip") == values, places, -1).take(column.codes)
+        return group_places
 
     def keys(self, column: Column, values: Array) -> Array:
         """Return what tally/reports/ordered_values.py `by_group` takes, for values of the rows of a column."""
@@ -77,7 +77,7 @@ ALL = Groups("", [0])
 class _Cached(list[Ordered]):
     @property
     def nbytes(self) -> int:
-        return sum(one.nbytes for one in self)
+        return sum(column.nbytes for column in self)
 
 
 class VitalValues:
@@ -115,7 +115,9 @@ class VitalValues:
         scope = self._scope
         row = self._connection.execute(*last_kept(scope.website)).fetchone()
         end_ms = (1 + max([-1 if row is None else row[0], *(day for day, _ in self._expired[-1:])])) * DAY_MS
-        fields = {one.column for one in self._conditions}.union({by} - {"", DAY}) or {vitals_histogram.FIELDS[0]}
+        fields = {condition.column for condition in self._conditions}.union({by} - {"", DAY}) or {
+            vitals_histogram.FIELDS[0]
+        }
         is_kept = len(fields) == 1 and fields.issubset(vitals_histogram.FIELDS)
         is_whole = scope.from_ms % DAY_MS == min(scope.to_ms, end_ms) % DAY_MS == 0
         if scope.from_ms < end_ms and not (is_kept and is_whole):
@@ -129,22 +131,25 @@ class VitalValues:
         more = self._values(self._changing(), metric, groups)
         key = (*self._key, groups, metric)
         known = self._cache.kept_days.get(key)
-        found = None if known is None else self._found(known, more, metric)
-        if found is None:
+        summaries = None if known is None else self._found(known, more, metric)
+        if summaries is None:
             values = self._values(self._settled(), metric, groups, self._kept(metric, groups))
             known = _Cached(
-                ordered(own, beside, metric, groups.margin) for own, beside in zip(values, more, strict=True)
+                ordered(group_values, beside, metric, groups.margin)
+                for group_values, beside in zip(values, more, strict=True)
             )
             self._cache.kept_days.put(key, known)
-            found = self._found(known, more, metric)
-        if found is None:
+            summaries = self._found(known, more, metric)
+        if summaries is None:
             raise ValueError("values around a percentile are missing")
-        return found
+        return summaries
 
     def _found(self, known: _Cached, more: Sequence[Array], metric: str) -> list[Summary] | None:
         error = RELATIVE_ERROR if self._expired else 0.0
-        found = [summary(own, beside, metric, error) for own, beside in zip(known, more, strict=True)]
-        return [one for one in found if one is not None] if None not in found else None
+        summaries = [
+            summary(group_values, beside, metric, error) for group_values, beside in zip(known, more, strict=True)
+        ]
+        return [value for value in summaries if value is not None] if None not in summaries else None
 
     def ranks(self, field: str, metric: str) -> Sums:
         """Return by label how many values of a metric are poor, and the events with any metric."""
@@ -206,9 +211,9 @@ class VitalValues:
     def _kept(self, metric: str, groups: Groups) -> Iterator[Array]:
         """Yield the same of the days whose events have expired."""
         for day, known, labels in self._histograms():
-            own = known.metrics == MEASURES.index(metric)
-            values, counts = known.values.compress(own), known.counts.compress(own)
-            groups_of = np.full_like(values, day) if groups.by == DAY else labels.compress(own)
+            of_metric = known.metrics == MEASURES.index(metric)
+            values, counts = known.values.compress(of_metric), known.counts.compress(of_metric)
+            groups_of = np.full_like(values, day) if groups.by == DAY else labels.compress(of_metric)
             codes = np.arange(len(values)).repeat(counts)
             yield groups.keys(Column(codes, groups_of, False), values.repeat(counts))
 
@@ -219,10 +224,14 @@ class VitalValues:
         first, end = self._expired[0][0], self._expired[-1][0] + 1
         for day, known in vitals_histogram.histograms(self._connection, self._website, self._field, first, end):
             labels = values_of(known.labels).take(known.labels.codes)
-            own = np.ones(len(labels), bool)
-            for one in self._conditions:
-                own &= is_one_of(labels, list(one.labels)) != one.is_not
-            yield day, Histogram(known.labels, *(column.compress(own) for column in known[1:])), labels.compress(own)
+            is_matching = np.ones(len(labels), bool)
+            for condition in self._conditions:
+                is_matching &= is_one_of(labels, list(condition.labels)) != condition.is_not
+            yield (
+                day,
+                Histogram(known.labels, *(column.compress(is_matching) for column in known[1:])),
+                labels.compress(is_matching),
+            )
 
     def _settled(self) -> Iterator[tuple[MeasurementColumns, Array]]:
         """Yield the columns of stored days, and the places of the events that match."""
@@ -267,8 +276,8 @@ def _counts(columns: MeasurementColumns, which: Array, field: str, metric: str) 
 
 def _kept_counts(known: Histogram, labels: Array, metric: str) -> Array:
     """Return the same of a histogram and the labels of its values."""
-    own = known.metrics == MEASURES.index(metric)
-    return np.array([labels << VALUE_BITS | known.values, known.counts]).compress(own, axis=1)
+    of_metric = known.metrics == MEASURES.index(metric)
+    return np.array([labels << VALUE_BITS | known.values, known.counts]).compress(of_metric, axis=1)
 
 
 def _kept_ranks(known: Histogram, labels: Array, metric: str) -> Array:
@@ -289,5 +298,5 @@ def _ranks(columns: MeasurementColumns, which: Array, field: str, metric: str) -
     codes, end = _taken(column.codes, which), len(values_of(column))
     is_poor = _taken(columns.numbers(metric), which) > limits_of(metric)[1]
     counts = np.bincount(codes.compress(is_poor), minlength=end), np.bincount(codes, minlength=end)
-    found = np.array([values_of(column), *counts])
-    return found.compress(counts[1] > 0, axis=1)
+    ranks = np.array([values_of(column), *counts])
+    return ranks.compress(counts[1] > 0, axis=1)

@@ -36,8 +36,8 @@ def by_value(
     values = VitalValues(connection, scope, field, cache)
     chosen = first(connection, values.ranks(field, metric).counts, limit, ranks=2).rows
     labels = sorted(row.value for row in chosen)
-    found = dict(zip(labels, values.summaries(metric, Groups(field, labels)), strict=True)) if labels else {}
-    return [Row(text, events, found[value]) for value, text, (_, events) in chosen]
+    summaries = dict(zip(labels, values.summaries(metric, Groups(field, labels)), strict=True)) if labels else {}
+    return [Row(text, events, summaries[value]) for value, text, (_, events) in chosen]
 
 
 def by_day(connection: sqlite3.Connection, scope: Scope, metric: str, cache: ResultCache) -> list[tuple[int, Summary]]:
@@ -45,5 +45,5 @@ def by_day(connection: sqlite3.Connection, scope: Scope, metric: str, cache: Res
     from tally.reports.vital_values import DAY, Groups, VitalValues
 
     days = range(scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS))
-    found = VitalValues(connection, scope, DAY, cache).summaries(metric, Groups(DAY, days))
-    return [(max(scope.from_ms, day * DAY_MS), of) for day, of in zip(days, found, strict=True)]
+    summaries = VitalValues(connection, scope, DAY, cache).summaries(metric, Groups(DAY, days))
+    return [(max(scope.from_ms, day * DAY_MS), summary) for day, summary in zip(days, summaries, strict=True)]

@@ -104,8 +104,8 @@ def recount(connection: sqlite3.Connection, keys: Iterable[Key]) -> None:
 
 def variant_of(connection: sqlite3.Connection, key: Key) -> int:
     """Return the label of the assigned variant; 0 where there is none."""
-    found = assignment_of(connection, key)
-    return found.variant if found else 0
+    assignment = assignment_of(connection, key)
+    return assignment.variant if assignment else 0
 
 
 def assignment_of(connection: sqlite3.Connection, key: Key) -> Assignment | None:

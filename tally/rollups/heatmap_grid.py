@@ -96,13 +96,13 @@ def shares(depths: Mapping[int, int]) -> list[float]:
 
     The list ends before the first 0.
     """
-    samples, found = sum(depths.values()), list[float]()
+    samples, listed = sum(depths.values()), list[float]()
     reached = samples
     for row in range(max(depths, default=-1) + 1):
         # Rounded half away from zero, in integers.
         share = (2_000 * reached + samples) // (2 * samples) / 10
         if not share:
             break
-        found.append(share)
+        listed.append(share)
         reached -= depths.get(row, 0)
-    return found
+    return listed

@@ -91,11 +91,11 @@ def store(connection: sqlite3.Connection, website: int, rows: Sequence[Row], end
     """
     counts: dict[Row, list[int]] = {}
     done: list[Row] = []
-    for (day, pathname, band), own in _by_band(rows):
-        _put_in(connection, website, pathname, band, day, own)
-        for _, _, width, kind, *_, points in own:
+    for (day, pathname, band), band_rows in _by_band(rows):
+        _put_in(connection, website, pathname, band, day, band_rows)
+        for _, _, width, kind, *_, points in band_rows:
             counts.setdefault((day, pathname), [0] * len(COUNTS))[2 * width + kind] += points
-        done += own
+        done += band_rows
         if time.thread_time() > end_s:
             break
     _count(connection, website, counts)
@@ -108,8 +108,8 @@ def _by_band(rows: Sequence[Row]) -> Iterator[tuple[tuple[int, int, int], list[R
         bands: dict[int, list[Row]] = {}
         for row in of_page:
             bands.setdefault(cell_of(*row[3:6])[0], []).append(row)
-        for band, own in bands.items():
-            yield (day, pathname, band), own
+        for band, band_rows in bands.items():
+            yield (day, pathname, band), band_rows
 
 
 def _put_in(
@@ -167,9 +167,9 @@ def summed(connection: sqlite3.Connection, place: Row, levels: Sequence[int] = (
     cells = tuple(Counter[int]() for _ in WIDTHS)
     below = levels or LEVELS[: LEVELS.index(level)]
     for blobs in _found(connection, (website, pathname, band), (block << level, (block + 1) << level), below):
-        for own, blob in zip(cells, blobs, strict=True):
-            add(own, blob)
-    return [packed(own) for own in cells]
+        for counts, blob in zip(cells, blobs, strict=True):
+            add(counts, blob)
+    return [packed(counts) for counts in cells]
 
 
 def _count(connection: sqlite3.Connection, website: int, counts: dict[Row, list[int]]) -> None:
@@ -202,9 +202,9 @@ def all_points(connection: sqlite3.Connection, website: int) -> Iterator[Row]:
         (website,),
     ):
         for width, blob in enumerate(blobs):
-            found = Counter[int]()
-            add(found, blob)
-            for cell, points in found.items():
+            points_of_cells = Counter[int]()
+            add(points_of_cells, blob)
+            for cell, points in points_of_cells.items():
                 yield (day, pathname, width, *bin_in(band, cell), points)
 
 
@@ -218,16 +218,16 @@ def cells(
             band, cell = cell_of(kind, bin_y, bin_x)
             unpacked.setdefault(band, Counter())[cell] += points
     for band in sorted({*bands(connection, website, pathname), *unpacked}):
-        own = unpacked.get(band, Counter())
+        counts = unpacked.get(band, Counter())
         read = 0
         for blobs in _found(connection, (website, pathname, band), (first, end), widths=widths):
             for blob in blobs:
-                add(own, blob)
+                add(counts, blob)
             read += sum(map(len, blobs))
             if read > _BYTES_BETWEEN_LOOKS:
                 _run_progress_handler(connection)
                 read = 0
-        yield band, own
+        yield band, counts
 
 
 def _run_progress_handler(connection: sqlite3.Connection) -> None:
@@ -372,13 +372,13 @@ def _stretches(
             of_page | {"level": level, "first": first >> level, "end": -(-end >> level)},
         )
     }
-    found: list[tuple[int, int, int]] = []
+    stretches: list[tuple[int, int, int]] = []
     for level, block in tiles(levels, built, first, end):
-        if found and found[-1][0] == level:
-            found[-1] = (*found[-1][:2], block + 1)
+        if stretches and stretches[-1][0] == level:
+            stretches[-1] = (*stretches[-1][:2], block + 1)
         else:
-            found.append((level, block, block + 1))
-    return found
+            stretches.append((level, block, block + 1))
+    return stretches
 
 
 # --- verification
@@ -391,9 +391,9 @@ def pages_after(connection: sqlite3.Connection, website: int, page: int, limit: 
         " and pathname > ? order by pathname limit ?",
         (website, page, limit),
     )
-    found = {row[0] for row in rows}
-    found.update(islice(packed_pages(connection, website, page), limit))
-    return sorted(found)[:limit]
+    pages = {row[0] for row in rows}
+    pages.update(islice(packed_pages(connection, website, page), limit))
+    return sorted(pages)[:limit]
 
 
 def delete_days(connection: sqlite3.Connection, website: int, page: int, first: int, end: int) -> bool:
@@ -470,7 +470,7 @@ def counted_blocks(connection: sqlite3.Connection, website: int) -> Iterator[Pla
     """Yield the days and blocks that have counts or should have some."""
     below: set[int] = set()
     for level in COUNT_LEVELS:
-        found = {block >> 1 for block in below}
+        blocks = {block >> 1 for block in below}
         block = -1
         while row := connection.execute(
             "/* heatmaps.counted_blocks */ select block from heatmap_count"
@@ -478,9 +478,9 @@ def counted_blocks(connection: sqlite3.Connection, website: int) -> Iterator[Pla
             (website, level, block),
         ).fetchone():
             block = row[0]
-            found.add(block)
-        yield from ((level, block) for block in sorted(found))
-        below = found
+            blocks.add(block)
+        yield from ((level, block) for block in sorted(blocks))
+        below = blocks
 
 
 def are_counts_correct(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
@@ -563,16 +563,16 @@ def _stored_counts(
     connection: sqlite3.Connection, website: int, level: int, numbers: Sequence[int]
 ) -> dict[int, list[int]]:
     """Return the columns COUNTS of each page, summed over some blocks."""
-    found: dict[int, list[int]] = {}
+    counts_of_pages: dict[int, list[int]] = {}
     for number in numbers:
         for page, *counts in connection.execute(
             f"/* heatmaps.stored_counts */ select pathname, {', '.join(COUNTS)} from heatmap_count"
             " where website = ? and level = ? and block = ?",
             (website, level, number),
         ):
-            before = found.get(page)
-            found[page] = counts if before is None else [a + b for a, b in zip(before, counts, strict=True)]
-    return found
+            before = counts_of_pages.get(page)
+            counts_of_pages[page] = counts if before is None else [a + b for a, b in zip(before, counts, strict=True)]
+    return counts_of_pages
 
 
 def _has_count(connection: sqlite3.Connection, website: int, level: int, block: int, page: int) -> tuple[int] | None:

@@ -65,8 +65,8 @@ def others(
 def add(connection: sqlite3.Connection, website: int, number: int, sums: Sequence[Sum]) -> None:
     """Add sums of an import to those that are stored; days without events become stale."""
     known: dict[tuple[int, int], int] = {}
-    for one in sums:
-        known[one.field, one.day] = known.get((one.field, one.day), 0) | one.known
+    for row in sums:
+        known[row.field, row.day] = known.get((row.field, row.day), 0) | row.known
     connection.executemany(
         "/* imported_sums.fields */ insert into imported_field (website, field, day, import, figures)"
         " values (?, ?, ?, ?, ?) on conflict do update set figures = figures | excluded.figures",
@@ -76,9 +76,9 @@ def add(connection: sqlite3.Connection, website: int, number: int, sums: Sequenc
         f"/* imported_sums.add */ insert into imported_sum (website, field, day, value, {_COLUMNS})"
         f" values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do update set"
         f" {', '.join(f'{name} = {name} + excluded.{name}' for name in FIGURES)}",
-        [(website, *one[:3], *one.figures) for one in sums],
+        [(website, *row[:3], *row.figures) for row in sums],
     )
-    _mark_stale(connection, website, {one.day for one in sums})
+    _mark_stale(connection, website, {row.day for row in sums})
 
 
 def _mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
@@ -236,11 +236,11 @@ def days(
     ).fetchall()
     unbuilt = used(connection, website, [day for day, state in known if state == STALE])
     every_day = sorted(day for day, state in known if state == IMPORTED or day in unbuilt)
-    found = [day for day in every_day if span[0] <= day * DAY_MS + OF_DAY_MS < span[1]]
-    if not found:
+    covered = [day for day in every_day if span[0] <= day * DAY_MS + OF_DAY_MS < span[1]]
+    if not covered:
         return None
     first_ms, end_ms = whole_days or (0, 0)
-    counted = [day for day in found if first_ms <= day * DAY_MS + OF_DAY_MS < end_ms]
+    counted = [day for day in covered if first_ms <= day * DAY_MS + OF_DAY_MS < end_ms]
     runs: list[tuple[int, int]] = []
     for day in counted:
         if runs and runs[-1][1] == day - 1:
@@ -253,11 +253,11 @@ def days(
         rows = connection.execute(
             "/* imported_sums.known */ select day, figures from imported_field where website = ? and field = ?"
             " and day >= ? and day <= ?",
-            (website, FIELD_NUMBERS[field], found[0], found[-1]),
+            (website, FIELD_NUMBERS[field], covered[0], covered[-1]),
         )
         of_days = [figures for day, figures in rows if day in wanted]
         by_field[field] = len(of_days)
         common &= reduce(and_, of_days, every)
     return ImportedDays(
-        len(found), runs, tuple(name for n, name in enumerate(FIGURES) if not common >> n & 1), by_field
+        len(covered), runs, tuple(name for n, name in enumerate(FIGURES) if not common >> n & 1), by_field
     )

@@ -176,11 +176,19 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
 
 def of_sums(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     """Return the totals of a day without events, from imported sums: all in one quarter hour."""
-    of = imported_sums.total(connection, website, day)
-    if not of:
+    total = imported_sums.total(connection, website, day)
+    if not total:
         return {}
-    row = [of["pageviews"], of["events"], of["visitors"], of["visitors"], 0, of["visits"], of["bounces"]]
-    row += [of["pageviews"] if of["visits"] else 0, of["duration_ms"]]
+    row = [
+        total["pageviews"],
+        total["events"],
+        total["visitors"],
+        total["visitors"],
+        0,
+        total["visits"],
+        total["bounces"],
+    ]
+    row += [total["pageviews"] if total["visits"] else 0, total["duration_ms"]]
     return {(day * DAY_MS + imported_sums.OF_DAY_MS) // QUARTER_MS: row}
 
 

@@ -21,7 +21,7 @@ def traffic_of(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[
 
     Reads one row per quarter hour, 100,000 in 10 ms, and up to MAX_COUNTED events of stale days, 200,000 in 20 ms.
     """
-    found, left = {}, MAX_COUNTED
+    traffic, left = {}, MAX_COUNTED
     for website in websites:
         sums = connection.execute(
             # Imported sums are no stored events.
@@ -39,16 +39,16 @@ def traffic_of(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[
         )
         for (day,) in stale.fetchall():
             span = (website, day * DAY_MS, (day + 1) * DAY_MS)
-            own = connection.execute(
+            cursor = connection.execute(
                 "/* traffic.of_stale_day */ select (select count(*) from (select 1 from event"
                 " where website = ?1 and ts >= ?2 and ts < ?3 limit ?4)), (select coalesce(sum(pageviews + events), 0)"
                 " from total_15m where website = ?1 and quarter >= ?2 / 900000 and quarter < ?3 / 900000)",
                 (*span, left + 1),
             )
-            counted, known = own.fetchone()
+            counted, known = cursor.fetchone()
             is_exact = counted <= left
             if not is_exact:
                 break
             events, left = events + counted - known, left - counted
-        found[website] = Traffic(events, is_exact)
-    return found
+        traffic[website] = Traffic(events, is_exact)
+    return traffic

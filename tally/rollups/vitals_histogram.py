@@ -61,8 +61,8 @@ class Histogram(NamedTuple):
 def rounded(metric: int, values: Array) -> Array:
     """Return values as histograms have them."""
     ends, middles = _CELLS[metric]
-    found: Array = middles.take(np.searchsorted(ends, values))
-    return found
+    values_of_bins: Array = middles.take(np.searchsorted(ends, values))
+    return values_of_bins
 
 
 def add(connection: sqlite3.Connection, website: int, day: int, column: Callable[[str], Array]) -> None:
@@ -86,7 +86,7 @@ def add(connection: sqlite3.Connection, website: int, day: int, column: Callable
         sums = np.zeros(cells.shape[1], np.int64)
         np.add.at(sums, place, counts)
         contents = (
-            encoded(own, False, name == "label", 1.0) for name, own in zip(_COLUMNS, (*cells, sums), strict=True)
+            encoded(codes, False, name == "label", 1.0) for name, codes in zip(_COLUMNS, (*cells, sums), strict=True)
         )
         connection.execute(
             "/* vitals_histogram.put */ insert or replace into web_vitals_histogram"
@@ -105,8 +105,8 @@ def add_rows(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> N
     columns = dict(zip(COLUMNS["web_vitals"], table.T, strict=True))
     days = columns["ts"] // DAY_MS
     for day in np.unique(days).tolist():
-        own = {name: column[days == day] for name, column in columns.items()}
-        add(connection, rows[0][0], day, own.__getitem__)
+        day_columns = {name: column[days == day] for name, column in columns.items()}
+        add(connection, rows[0][0], day, day_columns.__getitem__)
 
 
 # --- reading
@@ -144,10 +144,12 @@ def is_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
     sums = []
     try:
         for field in FIELDS:
-            for _, found in histograms(connection, website, field, day, day + 1):
-                keys, places = np.unique(found.metrics << 32 | found.values, return_inverse=True)
-                counts = np.bincount(places, found.counts)
-                sums.append((keys.tolist(), counts.tolist(), int(found.counts[np.isin(found.metrics, _KINDS)].sum())))
+            for _, histogram in histograms(connection, website, field, day, day + 1):
+                keys, places = np.unique(histogram.metrics << 32 | histogram.values, return_inverse=True)
+                counts = np.bincount(places, histogram.counts)
+                sums.append(
+                    (keys.tolist(), counts.tolist(), int(histogram.counts[np.isin(histogram.metrics, _KINDS)].sum()))
+                )
     except (sqlite3.DatabaseError, ValueError, IndexError) as failure:
         if getattr(failure, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) != sqlite3.SQLITE_CORRUPT:
             raise

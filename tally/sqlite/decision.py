@@ -97,7 +97,7 @@ class Decision:
         self._oldest_ms = decider.clock.deletion_time_ms() - OLDEST_MS
         rows = [row for request in requests for row in request.events]
         # What is added to UTC, by website: what is stored is in website time. Read here, since it may have changed.
-        self.offsets = {one: day_offset_ms(connection, one) for one in {row.website.number for row in rows}}
+        self.offsets = {website: day_offset_ms(connection, website) for website in {row.website.number for row in rows}}
         self._months = _months(requests)
         self._used_before = _used(
             connection,
@@ -190,8 +190,8 @@ class Decision:
         self._sent.append(row)
         self.used[used] += 1
         if limit is not None:
-            own = website.number, month
-            self._of_website[own] = self._of_website.get(own, 0) + 1
+            usage = website.number, month
+            self._of_website[usage] = self._of_website.get(usage, 0) + 1
         if key is not None:
             self._arrivals[key] = self._renewed[key] = self._steady_ms
         return None
@@ -247,9 +247,9 @@ class Decision:
         limits, replaced = self._decider.value_limits, self._replaced_experiments
         known = list(map(limits.is_known, rows))
         sent = list(zip(rows, self._clients, strict=True))
-        with_data = [one for one in sent if one[0].event.event_data is not None]
+        with_data = [event for event in sent if event[0].event.event_data is not None]
         if not all(known) or replaced or with_data:
-            unknown = [one for one, is_known in zip(sent, known, strict=True) if not is_known]
+            unknown = [event for event, is_known in zip(sent, known, strict=True) if not is_known]
             self.check = limits.check(self._connection, self._arrival_day, unknown, replaced, with_data)
             if self.check.folds:
                 rows = [row._replace(**self.check.checked(row)._asdict()) for row in rows]
@@ -259,10 +259,12 @@ class Decision:
         """Replace the outcomes of events that are stored without their event_data."""
         if self.check is None or not self.check.folds:
             return
-        places = [(own, place) for own in self.outcomes for place, outcome in enumerate(own) if outcome is None]
-        for row, (own, place) in zip(self._sent, places, strict=True):
+        places = [
+            (outcomes, place) for outcomes in self.outcomes for place, outcome in enumerate(outcomes) if outcome is None
+        ]
+        for row, (outcomes, place) in zip(self._sent, places, strict=True):
             if self.check.lacks_data(row):
-                own[place] = NO_EVENT_DATA
+                outcomes[place] = NO_EVENT_DATA
 
     def store(self, connection: sqlite3.Connection, leaves: Sequence[event_ids.Row]) -> None:
         """Write what later decisions depend on: values, event_ids and usage. `leaves`: the rows of those in `kept`."""
@@ -281,7 +283,7 @@ class Decision:
             connection,
             "/* decision.website_usage */ insert into website_usage (website, month, events) values (?, ?, ?)"
             " on conflict do update set events = events + excluded.events",
-            [(*own, events) for own, events in self._of_website.items()],
+            [(*usage, events) for usage, events in self._of_website.items()],
         )
 
     def _increase(self, connection: sqlite3.Connection) -> None:

@@ -124,7 +124,7 @@ class SqliteEngine:
     def health(self) -> Health:
         """Return how many events wait; whether the file accepts them is the state of the database."""
         backups = (self.backup, self.offsite, self.increments)
-        return Health("", self.ingest.queue, any(one is not None and one.is_failing for one in backups))
+        return Health("", self.ingest.queue, any(backup is not None and backup.is_failing for backup in backups))
 
     def metrics(self) -> "Iterable[Metric]":
         """Yield the families of writing, visitors in memory and backups."""
@@ -161,10 +161,12 @@ class SqliteEngine:
         self.live.clear()
 
     def _publish(self, requests: list[WriteRequest], written: WriteResult) -> None:
-        self.changes.committed({event.website.number for one in requests for event in one.events}, written.last_id)
+        self.changes.committed(
+            {event.website.number for request in requests for event in request.events}, written.last_id
+        )
         for call in self.on_committed:
             call(written.kept)
-        crawled = {crawl.website for one in requests for crawl in one.crawls}
+        crawled = {crawl.website for request in requests for crawl in request.crawls}
         self._node.rejected_events.have_changed(written.folded | crawled)
         self._node.registry.count_usage(written.used)
         self.live.hand_over(written.visits, written.offsets)

@@ -68,7 +68,7 @@ def minute_of(ms: int) -> int:
 
 def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> tuple[dict[Key, int], dict[Key, Row]]:
     """Return when the last copy of each event arrived (ms since 1970), and the rows of leaves, for those stored."""
-    found: dict[Key, int] = {}
+    times: dict[Key, int] = {}
     rows: dict[Key, Row] = {}
     for part in parts([*keys, *[(website, 0, digest) for website, minute_ms, digest in keys if minute_ms]]):
         # With `in (list)` SQLite would scan the whole table.
@@ -79,17 +79,17 @@ def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> tuple[dict[
         )
         for *place, arrived_ms, row_ts, row_id in connection.execute(statement, list(chain.from_iterable(part))):
             key = (place[0], place[1], place[2])
-            found[key] = arrived_ms
+            times[key] = arrived_ms
             if row_id is not None:
                 rows[key] = (row_ts, row_id)
-    if found:
+    if times:
         for website, minute_ms, digest in keys:
-            late_ms = found.get((website, 0, digest), 0)
-            if minute_ms and late_ms > found.get((website, minute_ms, digest), 0):
-                found[website, minute_ms, digest] = late_ms
+            late_ms = times.get((website, 0, digest), 0)
+            if minute_ms and late_ms > times.get((website, minute_ms, digest), 0):
+                times[website, minute_ms, digest] = late_ms
             if minute_ms and (website, 0, digest) in rows:
                 rows[website, minute_ms, digest] = rows[website, 0, digest]
-    return found, rows
+    return times, rows
 
 
 def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int], rows_of_leaves: Mapping[Key, Row]) -> None:

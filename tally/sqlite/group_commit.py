@@ -106,10 +106,10 @@ class GroupCommit:
     def _gather(self, looks: int, left: int, before: int, end_ns: int) -> None:
         """Hand a group over after `looks` turns without a new request, or at `end_ns`. `left`: turns that are left;
         `before`: requests that waited at the last turn."""
-        found = len(self._waiting)
-        left = looks if found > before else left - 1
+        waiting = len(self._waiting)
+        left = looks if waiting > before else left - 1
         if left > 0 and self.queue < ENOUGH_EVENTS and self._clock.monotonic_ns() < end_ns:
-            asyncio.get_running_loop().call_soon(self._gather, looks, left, found, end_ns)
+            asyncio.get_running_loop().call_soon(self._gather, looks, left, waiting, end_ns)
         else:
             self._write_group()
 

@@ -92,8 +92,8 @@ class Watch:
     def fill(self, here: Mapping[int, Here]) -> None:
         """Add the visitors of a snapshot, unless a later visit was recorded since it was requested."""
         for visitor, (last_ms, page) in here.items():
-            own = self.visitors.get(visitor)
-            if own is None or own[0] < last_ms:
+            known = self.visitors.get(visitor)
+            if known is None or known[0] < last_ms:
                 self.put(visitor, last_ms, page)
         self.is_filled = True
 
@@ -192,7 +192,7 @@ class Realtime:
                 del self._watches[website]
             elif watch.is_filled:
                 watch.expire_before(now_ms - WINDOW_MS)
-        for website in [one for one, ms in self._refused_ms.items() if abs(now_ms - ms) > ASKED_MS]:
+        for website in [number for number, ms in self._refused_ms.items() if abs(now_ms - ms) > ASKED_MS]:
             del self._refused_ms[website]
         while self.visitors > self._most_visitors:
             self._refuse(max(self._watches, key=lambda website: len(self._watches[website].visitors)), now_ms)

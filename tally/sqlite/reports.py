@@ -120,9 +120,9 @@ class SqliteReports:
         others = [website for website in websites if website not in known]
         if not others:
             return known
-        found = await self._read(requester, lambda run: traffic_of(run, others))
-        self._counted.update({website: (versions[website], counted) for website, counted in found.items()})
-        return known | found
+        counted_now = await self._read(requester, lambda run: traffic_of(run, others))
+        self._counted.update({website: (versions[website], counted) for website, counted in counted_now.items()})
+        return known | counted_now
 
     # --- traffic
 
@@ -139,9 +139,9 @@ class SqliteReports:
         """Return the days of imported sums in a scope, and which of them count."""
 
         def days(run: sqlite3.Connection, time: WebsiteTime) -> ImportedDays | None:
-            own = time.scope(scope)
-            whole_days = None if own.filters else own.whole_days
-            return imported_sums.days(run, own.website, own[1:3], whole_days, fields)
+            website_scope = time.scope(scope)
+            whole_days = None if website_scope.filters else website_scope.whole_days
+            return imported_sums.days(run, website_scope.website, website_scope[1:3], whole_days, fields)
 
         return await self._report(requester, scope.website, days)
 
@@ -161,7 +161,7 @@ class SqliteReports:
         def both(run: sqlite3.Connection, time: WebsiteTime) -> list[tuple[Stats, Conversions]]:
             return [
                 (stats.stats(run, scope, self.cache), goals.total(run, scope, goal, self.cache))
-                for scope in [time.scope(one) for one in scopes]
+                for scope in [time.scope(utc_scope) for utc_scope in scopes]
             ]
 
         return await self._report(requester, scopes[0].website, both)
@@ -180,9 +180,9 @@ class SqliteReports:
         """Return the row of each bucket with the conversions of a goal."""
 
         def both(run: sqlite3.Connection, time: WebsiteTime) -> list[tuple[Sequence[int], Conversions]]:
-            own, spans = time.scope(scope), time.spans(buckets)
-            rows = stats.series(run, own, spans, self.cache)
-            return list(zip(rows, goals.by_bucket(run, own, goal, spans, self.cache), strict=True))
+            website_scope, spans = time.scope(scope), time.spans(buckets)
+            rows = stats.series(run, website_scope, spans, self.cache)
+            return list(zip(rows, goals.by_bucket(run, website_scope, goal, spans, self.cache), strict=True))
 
         return await self._report(requester, scope.website, both)
 
@@ -192,7 +192,7 @@ class SqliteReports:
         """Return the key figures of two scopes and the time series of the first."""
 
         def all_of_them(run: sqlite3.Connection, time: WebsiteTime) -> tuple[Stats, Stats, list[Sequence[int]]]:
-            now, before = (stats.stats(run, time.scope(one), self.cache) for one in (scope, compare))
+            now, before = (stats.stats(run, time.scope(utc_scope), self.cache) for utc_scope in (scope, compare))
             series = stats.series(run, time.scope(scope), time.spans(buckets), self.cache)
             return now, before, series
 
@@ -233,10 +233,10 @@ class SqliteReports:
         """Return a page of events. Every id up to `last_id` is committed: later pages show no event that is newer."""
 
         def page(run: sqlite3.Connection, time: WebsiteTime) -> tuple[int, list[tuple[Any, ...]]]:
-            own = time.scope(scope)
-            check_retention(run, own)
+            website_scope = time.scope(scope)
+            check_retention(run, website_scope)
             begin = start if start.ts == _FIRST else start._replace(ts=start.ts + time.offset_ms)
-            rows = event_list.page(run, own, begin, limit, self.cache, only_traffic=only_traffic)
+            rows = event_list.page(run, website_scope, begin, limit, self.cache, only_traffic=only_traffic)
             return ids_end(run), [(id, type_, time.utc(ts), *rest) for id, type_, ts, *rest in rows]
 
         changes, catch_ups = self._changes, self._changes.catch_ups
@@ -255,9 +255,9 @@ class SqliteReports:
         texts = live.texts(present)
         missing = [page for page, _ in present.pages if page not in texts]
         if missing:
-            found = await self._read(requester, lambda run: run.execute(*statements.texts(missing)).fetchall())
-            live.learn(found)
-            texts.update(found)
+            rows = await self._read(requester, lambda run: run.execute(*statements.texts(missing)).fetchall())
+            live.learn(rows)
+            texts.update(rows)
         return Realtime(present.active, most_visited(present, texts))
 
     async def _present(self, website: int, now_ms: int, requester: Requester) -> Present:

@@ -148,12 +148,12 @@ class Rows:
 
         The rows of a final day are put back where only columns are left: visits of the group replace some.
         """
-        found = {}
+        states = {}
         for website, day in {(row[0], row[1] // DAY_MS) for row in self._events}:
-            now = found[website, day] = rollup_state.day_state(self._connection, website, day)
+            now = states[website, day] = rollup_state.day_state(self._connection, website, day)
             if now is not None and now.state == rollup_state.FINAL:
                 deleted_rows.reopen(self._connection, website, [day], (statements.TRAFFIC,))
-        return found
+        return states
 
     def _roll(self, days: Mapping[tuple[int, int], rollup_state.Day | None]) -> None:
         """Open new days, and record that days which are over have changed."""

@@ -60,7 +60,9 @@ class AccountCache(NamedTuple):
 
     def time_zone_of(self, account: int) -> str | None:
         """Return the time zone of an account's first owner."""
-        owners = [one.person for one in self.members.values() if one.account == account and one.role == "owner"]
+        owners = [
+            member.person for member in self.members.values() if member.account == account and member.role == "owner"
+        ]
         return self.people[owners[0]].time_zone
 
     def keys_of(self, account: int) -> list[ApiKey]:

@@ -175,15 +175,17 @@ class Readers:
 
     async def run(self, query: Query[T], is_gone: Callable[[], bool], claim: Claim) -> T:
         """Run a query in one snapshot; cancel it once `is_gone` returns True. Raises ApiError 503."""
-        of = self.links if claim.is_link else self.accounts
+        reader_class = self.links if claim.is_link else self.accounts
         try:
-            reader = await of.thread(claim)
+            reader = await reader_class.thread(claim)
         except (TimeoutError, QueueFull):
-            of.refused += 1
+            reader_class.refused += 1
             raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
-        answer = asyncio.ensure_future(reader.run(lambda run: self._in_snapshot(run, query, is_gone, of.query_s)))
+        answer = asyncio.ensure_future(
+            reader.run(lambda run: self._in_snapshot(run, query, is_gone, reader_class.query_s))
+        )
         # The connection is released when the statement ends, not when the client disconnects.
-        answer.add_done_callback(lambda _: of.queue.release(reader))
+        answer.add_done_callback(lambda _: reader_class.queue.release(reader))
         try:
             return await asyncio.shield(answer)
         except sqlite3.Error as failure:
@@ -214,13 +216,13 @@ class Readers:
         classes, held = (self.accounts, self.links), list[tuple[ReaderClass, Thread]]()
         async with self._holding:
             try:
-                for of in classes:
-                    for _ in range(of.size):
-                        held.append((of, await of.hold()))
+                for reader_class in classes:
+                    for _ in range(reader_class.size):
+                        held.append((reader_class, await reader_class.hold()))
                 yield
             finally:
-                for of, thread in held:
-                    of.queue.release(thread)
+                for reader_class, thread in held:
+                    reader_class.queue.release(thread)
 
 
 async def open_readers(

@@ -196,7 +196,7 @@ def read(
     """Return the requests of the crawlers that are chosen, on some days and on those before, and `limit` pages."""
     sums = _days(connection, website, days, before)
     known = described({row.crawler for row in sums})
-    chosen = {name for name, of in known.items() if is_chosen(name, of)}
+    chosen = {name for name, crawler in known.items() if is_chosen(name, crawler)}
     rows = [row for row in sums if row.crawler in chosen]
     pages = _pages(connection, website, days, chosen, limit)
     return Crawls(rows, pages, _pages_of(connection, website, days), known)

@@ -299,19 +299,20 @@ def refuse_second_name(path: Path) -> None:
             " that of the file, which separates the two: mount the directory in place of the file."
         )
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return
-    if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+    if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
         return
     # `restore` briefly links the database it replaces; if it was killed then, the next start removes the link.
     real = path.resolve()
-    own = [name for name in real.parent.glob(f"{glob.escape(real.name)}{REPLACED}*") if _is_same(name, found)]
-    if found.st_nlink - len(own) > 1:
+    replaced = [name for name in real.parent.glob(f"{glob.escape(real.name)}{REPLACED}*") if _is_same(name, status)]
+    names = status.st_nlink - len(replaced)
+    if names > 1:
         raise BadDatabase(
-            f"{path} has {found.st_nlink - len(own)} names (hard links). The log and the lock are found by the file's"
+            f"{path} has {names} names (hard links). The log and the lock are found by the file's"
             " name, so that using two names damages the database. Find them with"
-            f" `find / -xdev -inum {found.st_ino}` and delete all but one; use a symbolic link instead."
+            f" `find / -xdev -inum {status.st_ino}` and delete all but one; use a symbolic link instead."
         )
 
 
@@ -322,13 +323,13 @@ def _is_mounted(path: Path) -> bool:
     except OSError:
         return False
     # Octal: \040 is a space.
-    points = (re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), line.split(b" ")[4]) for line in lines)
+    points = (re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), line.split(b" ")[4]) for line in lines)
     return os.fsencode(path.resolve()) in points
 
 
-def _is_same(name: Path, found: os.stat_result) -> bool:
+def _is_same(name: Path, status: os.stat_result) -> bool:
     try:
-        return os.path.samestat(name.stat(), found)
+        return os.path.samestat(name.stat(), status)
     except OSError:
         return False
 

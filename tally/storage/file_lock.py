@@ -46,10 +46,10 @@ def lock_file(path: Path, wait_s: float = 0.0) -> int:
 def set_owner(file: int, db: Path) -> None:
     """Give an open file or directory that this user has made the owner of a database, or of its directory: root may act
     for a server that runs as another user, who must not get a file of root's by a link."""
-    owner, own = (db if db.exists() else db.resolve().parent).stat(), os.fstat(file)
+    owner, lock = (db if db.exists() else db.resolve().parent).stat(), os.fstat(file)
     # A directory has no second name; its links are its subdirectories.
-    is_own = own.st_uid == os.geteuid() and (own.st_nlink == 1 or stat.S_ISDIR(own.st_mode))
-    if (owner.st_uid, owner.st_gid) != (own.st_uid, own.st_gid) and is_own:
+    is_own = lock.st_uid == os.geteuid() and (lock.st_nlink == 1 or stat.S_ISDIR(lock.st_mode))
+    if (owner.st_uid, owner.st_gid) != (lock.st_uid, lock.st_gid) and is_own:
         with contextlib.suppress(OSError):
             os.fchown(file, owner.st_uid, owner.st_gid)
 

@@ -291,10 +291,10 @@ class Health:
 
 def _identity(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def try_to_write(connection: sqlite3.Connection, size_bytes: int = TRY_BYTES) -> None:
@@ -367,11 +367,11 @@ def check_for_damage(path: Path, seconds: float) -> CheckResult:
     connection = connect_reader(path)
     try:
         with interrupted_after(connection, seconds):
-            ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
+            ((answer,),) = connection.execute("pragma quick_check(1)").fetchall()
     except sqlite3.DatabaseError as failure:
         if _name(failure) != "SQLITE_INTERRUPT" and fault_of(failure) != DAMAGED:
             raise
         return CheckResult(fault_of(failure) == DAMAGED, False)
     finally:
         connection.close()
-    return CheckResult(found != "ok", True)
+    return CheckResult(answer != "ok", True)

@@ -42,15 +42,15 @@ def store(connection: sqlite3.Connection, texts: Mapping[Cell, tuple[int, str]])
 
 def texts_of(connection: sqlite3.Connection, website: int, page: int, widths: Sequence[int]) -> list[Text]:
     """Return the texts of a page's cells, by row and column; of several width classes the newest one of each cell."""
-    found: dict[tuple[int, int], tuple[int, str]] = {}
+    newest: dict[tuple[int, int], tuple[int, str]] = {}
     for width in widths:
         for row, column, ts, text in connection.execute(
             "/* heatmap_texts.of */ select bin_y, bin_x, ts, text from heatmap_text"
             " where website = ? and pathname = ? and viewport = ?",
             (website, page, width),
         ):
-            found[row, column] = max(found.get((row, column), (0, "")), (ts, text))
-    return [(column, row, text) for (row, column), (_, text) in sorted(found.items())]
+            newest[row, column] = max(newest.get((row, column), (0, "")), (ts, text))
+    return [(column, row, text) for (row, column), (_, text) in sorted(newest.items())]
 
 
 def delete_days(connection: sqlite3.Connection, website: int, page: int, first: int, end: int) -> None:

@@ -87,8 +87,8 @@ def record(connection: sqlite3.Connection, website: int, number: int) -> ImportR
 
 
 def _record(row: tuple[object, ...]) -> ImportRecord:
-    found = ImportRecord(*row)  # type: ignore[arg-type]
-    return found._replace(skipped=orjson.loads(str(found.skipped)))
+    record = ImportRecord(*row)  # type: ignore[arg-type]
+    return record._replace(skipped=orjson.loads(str(record.skipped)))
 
 
 # --- writing

@@ -37,15 +37,15 @@ class Labels:
         """Return a mapping with the ids of those texts that are stored; stores none."""
         missing = [text for text in texts if text not in self._numbers]
         for start in range(0, len(missing), _AT_ONCE):
-            found = _found(connection, missing[start : start + _AT_ONCE])
-            self._note([text for text, _ in found], found)
+            rows = _found(connection, missing[start : start + _AT_ONCE])
+            self._note([text for text, _ in rows], rows)
         return self._numbers
 
-    def _note(self, texts: Collection[str], found: Collection[tuple[str, int]]) -> None:
+    def _note(self, texts: Collection[str], rows: Collection[tuple[str, int]]) -> None:
         self._fresh += texts
-        self._numbers.update(found)
+        self._numbers.update(rows)
         if self._is_watched:
-            self.watched.update(number for _, number in found)
+            self.watched.update(number for _, number in rows)
 
     def keep(self) -> None:
         """Keep the new ids: the transaction is committed."""

@@ -47,16 +47,20 @@ def delete(connection: sqlite3.Connection, name: str) -> None:
 
 def demo_until(connection: sqlite3.Connection) -> str | None:
     """Return the last moment of a demo's traffic; None for a file that is no demo."""
-    found = read(connection, DEMO)
-    return found if isinstance(found, str) else None
+    value = read(connection, DEMO)
+    return value if isinstance(value, str) else None
 
 
 def clock_state(connection: sqlite3.Connection) -> ClockState | None:
     """Return the clock's state as stored last, None if there is none."""
-    found = read(connection, CLOCK)
-    if not isinstance(found, list) or len(found) != len(ClockState._fields) or not all(type(n) is int for n in found):
+    values = read(connection, CLOCK)
+    if (
+        not isinstance(values, list)
+        or len(values) != len(ClockState._fields)
+        or not all(type(n) is int for n in values)
+    ):
         return None
-    return ClockState(*found)
+    return ClockState(*values)
 
 
 def ids_end(connection: sqlite3.Connection) -> int:

@@ -90,17 +90,17 @@ class Registry:
         self._refreshed_ns = self._clock.monotonic_ns()
         month, changes = month_of(self._clock.wall_ms()), self._changes_here
         try:
-            version, found = await self._database.writer.run(
+            version, cache = await self._database.writer.run(
                 lambda connection: registry_if_changed(connection, self._data_version, month)
             )
-            if found is not None and self.others_wrote is not None:
+            if cache is not None and self.others_wrote is not None:
                 await self.others_wrote()
         except sqlite3.Error as failure:
             self._database.health.failed_to_read(failure)
             raise refusal(failure, "reading websites and keys") from None
         # A change made here meanwhile is newer than what was read; the next refresh then reads both.
-        if found is not None and changes == self._changes_here:
-            self._data_version, self.cache = version, found
+        if cache is not None and changes == self._changes_here:
+            self._data_version, self.cache = version, cache
             self.changes_elsewhere += 1
 
     async def lookup(
@@ -162,7 +162,7 @@ class Registry:
 
     def accounts_past(self, percent: int, now_ms: int) -> int:
         """Return how many accounts have used at least so many percent of their month's events."""
-        limits = [(self.event_limit(of.plan), number) for number, of in self.cache.accounts.items()]
+        limits = [(self.event_limit(account.plan), number) for number, account in self.cache.accounts.items()]
         return sum(limit is not None and self.used(number, now_ms) * 100 >= percent * limit for limit, number in limits)
 
     def _forget_data_version(self) -> None:

@@ -60,7 +60,7 @@ def _schema(connection: sqlite3.Connection) -> Schema:
     return {
         (str(kind), str(name)): (str(table), *_parts(str(sql or "")))
         for kind, name, table, sql in rows
-        if (kind, name) not in {("table", one) for one in _STATISTICS}
+        if (kind, name) not in {("table", statistics) for statistics in _STATISTICS}
     }
 
 

@@ -185,10 +185,10 @@ class ValueLimits:
 
     def _remember(self, website: int, field: int, texts: Iterable[str]) -> None:
         """Cache values as known, except long ones, so that memory is bounded."""
-        own = self._lookup(website)[field]
-        before = len(own)
-        own.update(text for text in texts if len(text) <= CHARACTERS_A_VALUE)
-        self._cached += len(own) - before
+        known = self._lookup(website)[field]
+        before = len(known)
+        known.update(text for text in texts if len(text) <= CHARACTERS_A_VALUE)
+        self._cached += len(known) - before
 
 
 class _Shares:

@@ -95,7 +95,7 @@ async def components(
         about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
         node.clock_watch.proxies = lambda: resolver.report() | about_metrics
         budgets = Budgets(settings.client_events_per_hour, settings.client_month_share)
-        app[COLLECTOR] = Collector(node, clients, client_websites, resolver, agents, budgets)
+        app[COLLECTOR] = Collector(node, clients, client_websites, resolver, agents, budgets, lists)
         keys, names = Buckets(settings.key_per_minute), [report.name for report in reports]
         app[READ_API] = ReadApi(node, keys, settings.base_url, names)
         token = secrets.token_urlsafe(24)
@@ -112,7 +112,9 @@ async def components(
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         app[PREVIEWS] = Previews(settings.backup_dir)
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
-        node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
+        node.each_second.append(
+            lambda _: uploads.expire({website.id for website in node.registry.cache.websites.values()})
+        )
         if not node.engine.archive.cleans_itself:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)

@@ -118,14 +118,14 @@ class ServerMetrics(MetricsCollector):
         numbers: Counter[tuple[str, str, str]] = Counter()
         for (route, hundreds), number in self._answered.items():
             if route is None:
-                found = (_NONE, _NONE)
+                endpoint = (_NONE, _NONE)
             elif isinstance(route, str):
-                found = ("POST", route)
+                endpoint = ("POST", route)
             else:
                 canonical = route.resource.canonical if route.resource else _NONE
-                found = (route.method, canonical.removeprefix(self._base_path))
-            path = COLLECT_PATHS[0] if found[1] in self._collect_paths else found[1]
-            numbers[found[0], path, f"{hundreds}xx"] += number
+                endpoint = (route.method, canonical.removeprefix(self._base_path))
+            path = COLLECT_PATHS[0] if endpoint[1] in self._collect_paths else endpoint[1]
+            numbers[endpoint[0], path, f"{hundreds}xx"] += number
         for labels, number in sorted(numbers.items()):
             family.add_metric(labels, number)
         return family
@@ -174,11 +174,11 @@ def _readers(readers: Readers) -> Iterator[Metric]:
     waits = HistogramMetricFamily(
         "tally_readers_wait_seconds", "Time that reports waited for a reading connection.", labels=["class"]
     )
-    for name, of in (("account", readers.accounts), ("link", readers.links)):
-        busy.add_metric([name], of.queue.busy)
-        waiting.add_metric([name], of.queue.waiting)
-        refused.add_metric([name], of.refused)
-        waits.add_metric([name], *buckets(of.waits, 1e9))
+    for name, reader_class in (("account", readers.accounts), ("link", readers.links)):
+        busy.add_metric([name], reader_class.queue.busy)
+        waiting.add_metric([name], reader_class.queue.waiting)
+        refused.add_metric([name], reader_class.refused)
+        waits.add_metric([name], *buckets(reader_class.waits, 1e9))
     yield from (busy, waiting, refused, waits)
 
 
@@ -221,8 +221,8 @@ def _notices(counts: Mapping[str, int]) -> Metric:
 def _lists(lists: Lists) -> Metric:
     help = "Date of the lists of crawlers and referrer spam, as seconds since 1970."
     family = GaugeMetricFamily("tally_list_date_seconds", help, labels=["list"])
-    for one in lists.files:
-        family.add_metric([one.name], one.made.toordinal() * 86_400 - date(1970, 1, 1).toordinal() * 86_400)
+    for file in lists.files:
+        family.add_metric([file.name], file.made.toordinal() * 86_400 - date(1970, 1, 1).toordinal() * 86_400)
     return family
 
 

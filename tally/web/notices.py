@@ -60,7 +60,7 @@ def _goals(node: Node) -> Callable[[int], list[NamedGoal]]:
 
     def goals(website: int) -> list[NamedGoal]:
         saved = goals_of(node.registry.cache.definitions.get(website, ()))
-        return [NamedGoal(one.id, one.name, one.goal) for one in saved]
+        return [NamedGoal(definition.id, definition.name, definition.goal) for definition in saved]
 
     return goals
 
@@ -80,11 +80,11 @@ def problems_of(app: web.Application, node: Node) -> Iterator[Problem]:
 
 def is_late(tls: Tls, now_s: int) -> bool:
     """Return whether a certificate should have been renewed, or has not been issued."""
-    found = tls.certificate
-    if found is None:
+    certificate = tls.certificate
+    if certificate is None:
         return tls.failed > 0
-    left_s = found.ends_s - now_s
-    return left_s < min((found.ends_s - found.begins_s) // _LATE_SHARE, _LATE_S)
+    left_s = certificate.ends_s - now_s
+    return left_s < min((certificate.ends_s - certificate.begins_s) // _LATE_SHARE, _LATE_S)
 
 
 def _ignored(failure: Exception) -> None:

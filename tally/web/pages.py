@@ -110,7 +110,7 @@ def packed_file(body: bytes, suffix: str) -> File:
 def _own_file(body: bytes, suffix: str) -> File:
     """Return a script or a style sheet of the pages without comments and indentation; lines keep their numbers."""
     removed = _FOR_READERS if suffix == ".js" else _STYLE_FOR_READERS
-    return packed_file(removed.sub(lambda found: b"\n" * found[0].count(b"\n"), body), suffix)
+    return packed_file(removed.sub(lambda match: b"\n" * match[0].count(b"\n"), body), suffix)
 
 
 _reading = Lock()
@@ -128,12 +128,12 @@ def sources() -> dict[str, bytes]:
 @cache
 def _read_sources() -> dict[str, bytes]:
     folder = asset("static")
-    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in _shown(folder)}
+    sources = {path.relative_to(folder).as_posix(): path.read_bytes() for path in _shown(folder)}
     # A page loads only the texts of its parts: messages/en/funnels.json is one part of messages/en.json.
-    for path in [path for path in found if path.startswith("messages/")]:
-        for part, texts in orjson.loads(found.pop(path)).items():
-            found[f"{path.removesuffix('.json')}/{part}.json"] = orjson.dumps(texts)
-    return found
+    for path in [path for path in sources if path.startswith("messages/")]:
+        for part, texts in orjson.loads(sources.pop(path)).items():
+            sources[f"{path.removesuffix('.json')}/{part}.json"] = orjson.dumps(texts)
+    return sources
 
 
 class Files:
@@ -187,8 +187,8 @@ def shell(request: web.Request, policy: str) -> web.Response:
     """Return the shell with a policy of its own; not to be stored by shared caches."""
     request[RESPONSE_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": policy}
     file = _below(request, SHELL)
-    own = file._replace(tag=file.tag + blake2b(policy.encode(), digest_size=12).hexdigest())
-    return answer(request, own, _BY_PREFIX, "private, no-cache")
+    tagged = file._replace(tag=file.tag + blake2b(policy.encode(), digest_size=12).hexdigest())
+    return answer(request, tagged, _BY_PREFIX, "private, no-cache")
 
 
 async def heatmap_page(request: web.Request) -> web.Response:
@@ -219,12 +219,12 @@ def frames_of(website: Website) -> tuple[str, ...]:
     IPv6 addresses are omitted: the syntax of a policy has no form for them.
     """
     names = [website.domain] if is_address(website.domain) else [website.domain, f"*.{website.domain}"]
-    own = [f"{scheme}://{name}" for name in names for scheme in ("https", "http")]
+    sources = [f"{scheme}://{name}" for name in names for scheme in ("https", "http")]
     if website.domain == "localhost" or (is_address(website.domain) and website.domain.startswith("127.")):
         # Developers run a website of this computer on any port, which is not stored with its pages.
-        own.append(f"http://{website.domain}:*")
+        sources.append(f"http://{website.domain}:*")
     listed = sorted(origin for origin in website.origins if origin.startswith(("https://", "http://")))
-    return tuple(source for source in (*own, *listed) if "[" not in source)
+    return tuple(source for source in (*sources, *listed) if "[" not in source)
 
 
 def not_found(request: web.Request) -> web.Response:
@@ -253,13 +253,13 @@ def answer(
     """Return a response with a file, compressed where the client accepts gzip; 304 where the client has it."""
     packs = bool(file.packed) and _takes_gzip(request.headers.get("Accept-Encoding", "")[:1_000])
     etag = f'"{file.tag}{"-gzip" if packs else ""}"'
-    own = {"Vary": "Accept-Encoding", **headers, "ETag": etag, "Cache-Control": cache_control}
-    if any(etag in given for given in request.headers.getall("If-None-Match", ())):
-        return web.Response(status=304, headers=own)
-    own["Content-Type"] = file.kind
+    fields = {"Vary": "Accept-Encoding", **headers, "ETag": etag, "Cache-Control": cache_control}
+    if any(etag in tags for tags in request.headers.getall("If-None-Match", ())):
+        return web.Response(status=304, headers=fields)
+    fields["Content-Type"] = file.kind
     if packs:
-        own["Content-Encoding"] = "gzip"
-    return web.Response(body=file.packed if packs else file.body, headers=own)
+        fields["Content-Encoding"] = "gzip"
+    return web.Response(body=file.packed if packs else file.body, headers=fields)
 
 
 def _takes_gzip(accept: str) -> bool:

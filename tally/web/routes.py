@@ -86,11 +86,11 @@ def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
 
 def definition_routes() -> Iterator[Route]:
     """Yield the routes that change annotations, segments, goals and funnels."""
-    for of in definitions.KINDS:
-        path = f"/api/account/websites/{{id}}/{of.path}"
-        yield Route("POST", path, definitions.creating(of))
-        yield Route("PATCH", f"{path}/{{definition}}", definitions.changing(of))
-        yield Route("DELETE", f"{path}/{{definition}}", definitions.deleting(of))
+    for kind in definitions.KINDS:
+        path = f"/api/account/websites/{{id}}/{kind.path}"
+        yield Route("POST", path, definitions.creating(kind))
+        yield Route("PATCH", f"{path}/{{definition}}", definitions.changing(kind))
+        yield Route("DELETE", f"{path}/{{definition}}", definitions.deleting(kind))
 
 
 def alert_routes(root: str, authorised: Callable[[Handler], Handler] = lambda handler: handler) -> Iterator[Route]:
@@ -122,11 +122,11 @@ def management_routes() -> Iterator[Route]:
         ("PATCH", f"{website}/share-links/{{link}}", sharing.change),
         ("DELETE", f"{website}/share-links/{{link}}", sharing.unshare),
     ]
-    for of in definitions.KINDS:
+    for kind in definitions.KINDS:
         rows += [
-            ("POST", f"{website}/{of.path}", definitions.creating(of)),
-            ("PATCH", f"{website}/{of.path}/{{definition}}", definitions.changing(of)),
-            ("DELETE", f"{website}/{of.path}/{{definition}}", definitions.deleting(of)),
+            ("POST", f"{website}/{kind.path}", definitions.creating(kind)),
+            ("PATCH", f"{website}/{kind.path}/{{definition}}", definitions.changing(kind)),
+            ("DELETE", f"{website}/{kind.path}/{{definition}}", definitions.deleting(kind)),
         ]
     for method, path, handler in rows:
         yield Route(method, f"{READ_PATHS}{path}", by_key_alone(handler, "manage"))

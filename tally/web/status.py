@@ -57,8 +57,8 @@ async def openapi(request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics: counters and gauges in Prometheus' text format."""
     collector, token = request.app[COLLECTOR], request.app[METRICS_TOKEN]
-    given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-    has_token = bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())
+    sent = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+    has_token = bool(token) and secrets.compare_digest(sent, f"Bearer {token}".encode())
     collector.sender(request)  # recorded for `doctor`
     if token and not has_token:
         raise ApiError(errors.FORBIDDEN, "Send the metrics token: Authorization: Bearer TOKEN.")

@@ -34,11 +34,11 @@ def endpoint(form: Format) -> Handler:
         try:
             sender = sender_of(collector, request)
             body = await read_body(request)
-            own = _own_batch(body) if request.method == "POST" else None
-            if own is not None:
+            batch = _own_batch(body) if request.method == "POST" else None
+            if batch is not None:
                 # The tracker keeps events that are refused for a while, so it needs the statuses of collect.
                 refused = _raised
-                return accepted_response(await take(collector, own._replace(takes_domains=True), sender))
+                return accepted_response(await take(collector, batch._replace(takes_domains=True), sender))
             received = _received(request, body, sender)
             translation = collector.count_labels(sender, lambda: form.translate(received))
             refused = translation.refused or refused

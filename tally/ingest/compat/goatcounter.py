@@ -37,23 +37,23 @@ _NOTHING = Batch([], None, {})
 
 def translate(received: Received) -> Translation:
     """Return the event of a /count request. Raises ApiError."""
-    given = {name: _valid_text(received.query.get(name, "")) for name in "pertqb"}
+    values = {name: _valid_text(received.query.get(name, "")) for name in "pertqb"}
     if _is_prefetch(received.headers):
         return Translation(_NOTHING, _answer)
-    bot = given["b"] or "0"
+    bot = values["b"] or "0"
     if not bot.isascii() or not bot.isdigit() or (int(bot[:4]) and int(bot[:4]) not in _BOTS):
         raise ApiError(errors.INVALID_PARAMETER, "b must be 0, or 150 to 153.", field="b")
-    if not given["p"] or len(given["p"]) > _MAX_PATH:
+    if not values["p"] or len(values["p"]) > _MAX_PATH:
         raise ApiError(errors.INVALID_PARAMETER, f"p must have 1 to {_MAX_PATH} characters.", field="p")
     if int(bot):
         return Translation(_NOTHING, _answer)
     website = received.path_website or _host(received)
     hit = {
-        "path": given["p"],
-        "event": given["e"].lower() in _TRUE,
-        "ref": given["r"],
-        "query": given["q"],
-        "title": given["t"],
+        "path": values["p"],
+        "event": values["e"].lower() in _TRUE,
+        "ref": values["r"],
+        "query": values["q"],
+        "title": values["t"],
     }
     return Translation(Batch([_item(received, website, hit)], None, {}), _answer)
 

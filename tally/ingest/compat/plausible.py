@@ -97,15 +97,15 @@ def _hash_page(url: str) -> str:
 
 def _domains(value: dict[str, Any], url: str) -> list[str]:
     """Return the domains of the body, or the URL's host; none twice. More than a batch may have are cut."""
-    given = text(first(value, "d", "domain"))
-    domains = [domain.strip().lower().removeprefix("www.") for domain in given.split(",", MAX_EVENTS)[:MAX_EVENTS]]
-    found = list(dict.fromkeys(filter(None, domains)))
-    if not found:
+    names = text(first(value, "d", "domain"))
+    domains = [domain.strip().lower().removeprefix("www.") for domain in names.split(",", MAX_EVENTS)[:MAX_EVENTS]]
+    hosts = list(dict.fromkeys(filter(None, domains)))
+    if not hosts:
         try:
-            found = [url_host(url.strip())]
+            hosts = [url_host(url.strip())]
         except BadUrl:
-            found = [""]
-    return found
+            hosts = [""]
+    return hosts
 
 
 def _visitors(received: Received, items: int) -> tuple[Any, ...]:

@@ -92,43 +92,43 @@ def scalars(value: Any) -> dict[str, Any]:
     An object whose joined keys are longer than a body is returned as it is, for admission to reject: each value repeats
     the keys around it, so that 64 KB of JSON would become 100 MB.
     """
-    found: dict[str, Any] = {}
-    if isinstance(value, dict) and _flatten("", value, _MAX_DEPTH, found, MAX_BODY_BYTES) < 0:
+    flat: dict[str, Any] = {}
+    if isinstance(value, dict) and _flatten("", value, _MAX_DEPTH, flat, MAX_BODY_BYTES) < 0:
         return value
-    return found
+    return flat
 
 
-def _flatten(prefix: str, value: Mapping[str, Any], depth: int, found: dict[str, Any], left: int) -> int:
+def _flatten(prefix: str, value: Mapping[str, Any], depth: int, flat: dict[str, Any], left: int) -> int:
     """Add the values of an object; return the characters that are left for keys, negative if it ends early."""
-    for name, one in value.items():
+    for name, item in value.items():
         key = prefix + name
         left -= len(key)
         if left < 0:
             break
-        if isinstance(one, dict) and depth:
-            left = _flatten(key + ".", one, depth - 1, found, left)
-        elif isinstance(one, dict | list):
+        if isinstance(item, dict) and depth:
+            left = _flatten(key + ".", item, depth - 1, flat, left)
+        elif isinstance(item, dict | list):
             # orjson reads deeper nesting than it writes.
             with contextlib.suppress(orjson.JSONEncodeError):
-                found[key] = orjson.dumps(one).decode()
-        elif one is not None and one != "":
-            found[key] = one
+                flat[key] = orjson.dumps(item).decode()
+        elif item is not None and item != "":
+            flat[key] = item
     return left
 
 
 def with_utm(url: str, query: str, names: Mapping[str, Iterable[str]]) -> str:
     """Return a URL with utm values that it lacks: of each name, the first of the other parameters that `query` has."""
-    given: dict[str, str] = {}
+    sent: dict[str, str] = {}
     try:
         pairs = parse_qsl(query[:8_192], max_num_fields=_MAX_QUERY_FIELDS)
     except ValueError:
         return url
     for name, value in pairs:
-        given.setdefault(name, value)
+        sent.setdefault(name, value)
     added = [
         f"{utm}={quote(value, safe='')}"
         for utm, others in names.items()
-        if utm not in given and (value := next((given[name] for name in others if name in given), ""))
+        if utm not in sent and (value := next((sent[name] for name in others if name in sent), ""))
     ]
     if not added:
         return url

@@ -56,30 +56,35 @@ def conditions(website: int, filters: Sequence[Filter], fixed: dict[str, str]) -
     """Return ` and ...` for each filter. `fixed` has an expression for each column that the table lacks."""
     sql = ""
     parameters: list[Any] = []
-    for of in filters:
-        condition, values = _condition(website, of, fixed)
+    for filter_ in filters:
+        condition, values = _condition(website, filter_, fixed)
         sql += f" and {condition}"
         parameters += values
     return sql, parameters
 
 
-def _condition(website: int, of: Filter, fixed: dict[str, str]) -> Query:
-    column = fixed.get(of.field, of.field)
-    if isinstance(of, LabelFilter):
-        labels = orjson.dumps(list(of.labels)).decode()
-        return f"{column} {'not ' * of.is_not}in (select value from json_each(?))", [labels]
-    if of.property_name is not None:
-        return _property_condition(of, of.property_name, fixed.get("event_data", STORED))
-    if of.field == "type":
-        numbers = type_numbers(of)
+def _condition(website: int, filter_: Filter, fixed: dict[str, str]) -> Query:
+    column = fixed.get(filter_.field, filter_.field)
+    if isinstance(filter_, LabelFilter):
+        labels = orjson.dumps(list(filter_.labels)).decode()
+        return f"{column} {'not ' * filter_.is_not}in (select value from json_each(?))", [labels]
+    if filter_.property_name is not None:
+        return _property_condition(filter_, filter_.property_name, fixed.get("event_data", STORED))
+    if filter_.field == "type":
+        numbers = type_numbers(filter_)
         return f"{column} in ({_marks(numbers)})", numbers
-    if of.field not in LABELLED:
-        raise KeyError(of.field)
-    if of.is_exact:
-        is_not = "not " * (of.operator == "!=")
-        return f"{column} {is_not}in (select id from label where text in ({_marks(of.values)}))", [*of.values]
-    condition, values = _text_condition(of, "text")
-    return f"{column} in (select id from {_USED} where {condition})", [website, _values_of(of.field), OTHER, *values]
+    if filter_.field not in LABELLED:
+        raise KeyError(filter_.field)
+    if filter_.is_exact:
+        is_not = "not " * (filter_.operator == "!=")
+        return f"{column} {is_not}in (select id from label where text in ({_marks(filter_.values)}))", [*filter_.values]
+    condition, values = _text_condition(filter_, "text")
+    return f"{column} in (select id from {_USED} where {condition})", [
+        website,
+        _values_of(filter_.field),
+        OTHER,
+        *values,
+    ]
 
 
 def labels_with(texts: Sequence[str]) -> Query:
@@ -96,81 +101,81 @@ def _marks(values: Sequence[Any]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _text_condition(of: Filter, text: str) -> Query:
+def _text_condition(filter_: Filter, text: str) -> Query:
     """Return the condition of a filter on an SQL expression of a text.
 
     Parts of texts are compared as bytes: SQL functions of characters end at a NUL, and LIKE ignores case and knows
     wildcards.
     """
-    if of.is_exact:
-        return f"{text} {'not ' * (of.operator == '!=')}in ({_marks(of.values)})", [*of.values]
+    if filter_.is_exact:
+        return f"{text} {'not ' * (filter_.operator == '!=')}in ({_marks(filter_.values)})", [*filter_.values]
     sql: list[str] = []
     parameters: list[Any] = []
-    for part in (value.encode() for value in of.values):
-        if of.operator == "*=":
+    for part in (value.encode() for value in filter_.values):
+        if filter_.operator == "*=":
             sql.append(f"instr(cast({text} as blob), ?)")
         else:
-            span = f"1, {len(part)}" if of.operator == "^=" else f"{-len(part)}"
+            span = f"1, {len(part)}" if filter_.operator == "^=" else f"{-len(part)}"
             sql.append(f"substr(cast({text} as blob), {span}) = ?")
         parameters.append(part)
     return f"({' or '.join(sql)})", parameters
 
 
-def labels_of(website: int, of: Filter) -> Query:
+def labels_of(website: int, filter_: Filter) -> Query:
     """One row of two JSON arrays of labels: the values of a field that match a filter, and those that do not.
 
     Without the unset value, which is no value that a website has used.
     """
-    condition, values = _text_condition(of, "text")
+    condition, values = _text_condition(filter_, "text")
     return (
         f"/* filters.labels_of */ with known as materialized (select id, {condition} as matches from {_USED})"
         " select (select json_group_array(id) from known where matches),"
         " (select json_group_array(id) from known where not matches)",
-        [*values, website, _values_of(of.field), OTHER],
+        [*values, website, _values_of(filter_.field), OTHER],
     )
 
 
 # --- properties of event_data
 
 
-def matching_texts(of: Filter, texts: str) -> Query:
+def matching_texts(filter_: Filter, texts: str) -> Query:
     """One JSON array: the positions in a JSON array of the texts of event_data, or null, that match a filter on one."""
-    condition, values = _property_condition(of, of.property_name or "", "given.value")
+    condition, values = _property_condition(filter_, filter_.property_name or "", "given.value")
     return (
         f"/* filters.matching_texts */ select json_group_array(given.key) from json_each(?) as given where {condition}",
         [texts, *values],
     )
 
 
-def _property_condition(of: Filter, name: str, data: str) -> Query:
+def _property_condition(filter_: Filter, name: str, data: str) -> Query:
     """Return the condition on a property: texts as they are; numbers, booleans and null by the value that is written.
 
     An event without the property has the empty text. Most events have no event_data: these are decided first.
     """
-    if of.operator == "!=":
-        condition, parameters = _property_condition(Filter(of.field, "=", of.values), name, data)
+    if filter_.operator == "!=":
+        condition, parameters = _property_condition(Filter(filter_.field, "=", filter_.values), name, data)
         return f"not {condition}", parameters
-    matches, values = _value_condition(of)
+    matches, values = _value_condition(filter_)
     present = f"exists (select 1 from json_each({data}) where key = ? and {matches})"
-    if not of.accepts(""):
+    if not filter_.accepts(""):
         return f"({data} is not null and {present})", [name, *values]
     absent = f"not exists (select 1 from json_each({data}) where key = ?)"
     return f"({data} is null or {absent} or {present})", [name, name, *values]
 
 
-def _value_condition(of: Filter) -> Query:
+def _value_condition(filter_: Filter) -> Query:
     """Return the condition on a row of json_each."""
-    if not of.is_exact:
-        condition, values = _text_condition(of, "atom")
+    if not filter_.is_exact:
+        condition, values = _text_condition(filter_, "atom")
         return f"(type = 'text' and {condition})", values
-    sql = [f"type = 'text' and atom in ({_marks(of.values)})"]
-    parameters: list[Any] = [*of.values]
-    numbers = numbers_in(of.values)
+    sql = [f"type = 'text' and atom in ({_marks(filter_.values)})"]
+    parameters: list[Any] = [*filter_.values]
+    numbers = numbers_in(filter_.values)
     if numbers:
         sql.append(f"type in ('integer', 'real') and atom in ({_marks(numbers)})")
         parameters += numbers
-    named = [value for value in of.values if value in ("true", "false", "null")]
+    named = [value for value in filter_.values if value in ("true", "false", "null")]
     if named:
         sql.append(f"type in ({_marks(named)})")
         parameters += named
-    return f"({' or '.join(f'({one})' for one in sql)})", parameters
+    return f"({' or '.join(f'({part})' for part in sql)})", parameters

@@ -774,6 +774,7 @@ def test_a_backup_needs_its_directory(here: Command, a_website: str, tmp_path: P
     refused(here("backup", "/proc/copy.db"), 1, "/proc")
 
 
+@pytest.mark.slow
 def test_a_command_names_the_lock_of_another_program(here: Command, a_website: str, db: Path) -> None:
     """It waits for 10 seconds before."""
     with closing(sqlite3.connect(db, isolation_level=None)) as holder:

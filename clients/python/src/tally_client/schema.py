@@ -295,6 +295,7 @@ EventErrorCode: TypeAlias = Literal[
     "excluded_page",
     "excluded_hostname",
     "referrer_spam",
+    "datacenter",
 ]
 
 
@@ -867,7 +868,21 @@ class Exclusions(TypedDict):
     referrer_spam: bool
     # Whether crawlers are rejected or count as visitors.
     crawlers: Literal["reject", "count"]
+    # Whether web events from data centres are excluded. Only where the server has a list of them.
+    datacenters: NotRequired[bool]
     your_address: str
+    # The lists of the server.
+    lists: list[ServerList]
+
+
+class ServerList(TypedDict):
+    name: Literal["crawlers", "referrer_spam", "datacenters"]
+    # Whether it came with Tally or is a file of the server.
+    source: Literal["bundled", "file"]
+    date: str
+    entries: int
+    # Whether it is older than 180 days, that of data centers than 30.
+    is_old: bool
 
 
 class ExclusionChanges(TypedDict):
@@ -883,6 +898,8 @@ class ExclusionChanges(TypedDict):
     referrer_spam: NotRequired[bool]
     # Whether crawlers are rejected or count as visitors.
     crawlers: NotRequired[Literal["reject", "count"]]
+    # Whether web events from data centres are excluded. Only where the server has a list of them.
+    datacenters: NotRequired[bool]
 
 
 class ExclusionsAnswer(TypedDict):
@@ -2448,6 +2465,7 @@ RejectedCode: TypeAlias = Literal[
     "excluded_page",
     "excluded_hostname",
     "referrer_spam",
+    "datacenter",
     "without_referrer",
     "without_query",
     "without_language",
