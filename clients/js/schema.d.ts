@@ -582,6 +582,7 @@ export interface Channel {
   created_at: string;
   failing_since: string | null;
   last_error: string | null;
+  last_error_code: SendErrorCode;
   language: NoticeLanguage;
   /** Null for an address whose owner has not agreed yet, or has unsubscribed. */
   confirmed_at: string | null;
@@ -592,6 +593,26 @@ export interface Channel {
   /** The path of a feed, in the answer that creates it alone. */
   path?: string;
 }
+
+/** Why a notice could not be sent; null where it could, or where the receiver has answered with another error. */
+export type SendErrorCode =
+  | "mail_not_configured"
+  | "mail_host_not_found"
+  | "mail_refused"
+  | "mail_unreachable"
+  | "mail_timeout"
+  | "mail_no_tls"
+  | "mail_certificate"
+  | "mail_no_starttls"
+  | "mail_sign_in"
+  | "mail_closed"
+  | "mail_failed"
+  | "no_answer"
+  | "certificate"
+  | "host_not_found"
+  | "connection_failed"
+  | "no_http"
+  | null;
 
 /** A new report. */
 export interface NewReport {
@@ -604,6 +625,8 @@ export interface NewReport {
   channels: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty?: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters?: string[];
 }
 
 /** Fields to change. */
@@ -617,6 +640,8 @@ export interface ReportChanges {
   channels?: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty?: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters?: string[];
 }
 
 /** A report, which sends a summary of each period. */
@@ -631,6 +656,8 @@ export interface Report {
   channels: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters: string[];
   created_at: string;
   next_at: string;
 }
@@ -674,7 +701,12 @@ export interface ChannelSecretAnswer {
 }
 
 export interface ChannelTestAnswer {
-  data: { ok: boolean; /** Status of the answer. */ status: number | null; error: string | null };
+  data: {
+    ok: boolean;
+    /** Status of the answer. */ status: number | null;
+    error: string | null;
+    error_code: SendErrorCode;
+  };
 }
 
 export type NoticeState = "waiting" | "sending" | "sent" | "failed" | "expired";
@@ -693,6 +725,7 @@ export interface Notice {
   attempts: number;
   next_attempt_at: string | null;
   last_error: string | null;
+  last_error_code: SendErrorCode;
   sent_at: string | null;
 }
 
