@@ -909,12 +909,12 @@ export interface RewritingPreview {
   pattern: string;
   replacement: string;
   events: number;
-  /** Different paths of these events. */
+  /** Different paths of these events, and of heatmaps and what crawlers requested on whole days. */
   paths: number;
   days: number;
   /** Up to 10 of the most frequent paths, with the new ones. */
   samples: { old: string; new: string }[];
-  not_covered: ("imported_sums" | "expired_days" | "other_values")[];
+  not_covered: ("heatmaps" | "crawlers" | "imported_sums" | "expired_days" | "other_values")[];
   /** Files of backups on the server, newest first, which still have the old paths. */
   backups: string[];
 }

@@ -1059,12 +1059,12 @@ RewritingPreview = TypedDict(
         "pattern": "str",
         "replacement": "str",
         "events": "int",
-        # Different paths of these events.
+        # Different paths of these events, and of heatmaps and what crawlers requested on whole days.
         "paths": "int",
         "days": "int",
         # Up to 10 of the most frequent paths, with the new ones.
         "samples": "list[RewritingPreviewSamples]",
-        "not_covered": "list[Literal['imported_sums', 'expired_days', 'other_values']]",
+        "not_covered": "list[Literal['heatmaps', 'crawlers', 'imported_sums', 'expired_days', 'other_values']]",
         # Files of backups on the server, newest first, which still have the old paths.
         "backups": "list[str]",
     },
