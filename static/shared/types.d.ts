@@ -102,6 +102,7 @@ interface Channel {
   paused_at: string | null;
   failing_since: string | null;
   last_error: string | null;
+  last_error_code: string | null;
   /** Shown to owners alone. */
   host: string | null;
   quiet: { from: string; to: string; time_zone: string } | null;
@@ -147,6 +148,7 @@ interface Notice {
   created_at: string;
   state: string;
   last_error: string | null;
+  last_error_code: string | null;
 }
 
 interface Report {
@@ -829,7 +831,9 @@ interface ImportsCard {
 }
 
 /** The card that deletes events of a website: what it shows. */
-interface EventDeletionCard {
+interface EventChangeCard {
+  kind: "delete" | "rewrite";
+  /** Begins a change. */
   path: string;
   website: Website;
   choice: HTMLElement;
@@ -837,6 +841,19 @@ interface EventDeletionCard {
   list: HTMLElement;
   element?: HTMLElement;
   timer?: ReturnType<typeof setTimeout>;
+}
+
+/** The texts that differ between a deletion of events and a rewriting of paths. */
+interface EventChangeWords {
+  preview: string;
+  not_covered: string;
+  repeat: (count: number) => string;
+  action: string;
+  list: string;
+  failed: string;
+  changed: (count: number) => string;
+  stop: string;
+  stop_effect: string;
 }
 
 /** A saved funnel; steps as in the address. */

@@ -76,7 +76,8 @@ async def state(request: web.Request) -> web.Response:
         "password_login": auth.has_passwords,
         "single_sign_on": single_sign_on(request),
         # Where nobody has one, the login shows nothing of them.
-        "passkeys": auth.passkeys is not None and any(one.passkeys for one in auth.registry.cache.people.values()),
+        "passkeys": auth.passkeys is not None
+        and any(person_.passkeys for person_ in auth.registry.cache.people.values()),
         "refused": refused,
     }
     return _data(shown)
@@ -184,7 +185,7 @@ async def log_in(request: web.Request) -> web.Response:
 def entered(request: web.Request, number: int) -> web.Response:
     """Return the response to a sign-in: the account, or that a second factor is due."""
     auth = request.app[AUTH]
-    if all(one.is_due for one in auth.registry.cache.memberships_of(number)):
+    if all(membership.is_due for membership in auth.registry.cache.memberships_of(number)):
         return _data({"email": auth.registry.cache.people[number].email, "second_factor_due": True})
     return _data(_account(request, auth, number))
 
@@ -344,7 +345,7 @@ def _key(auth: Auth, key: ApiKey) -> dict[str, Any]:
 def _grant(auth: Auth, account: int, sent: dict[str, Any]) -> Grant:
     """Return what a new key may do: the default, and the fields that were sent. Raises ApiError 400."""
     scopes, days = sent.get("scopes", [*DEFAULT_GRANT.scopes]), sent.get("expires_days")
-    if not isinstance(scopes, list) or not all(isinstance(one, str) for one in scopes):
+    if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
         raise invalid("scopes", "scopes must be a list of strings.")
     try:
         scopes = check_scopes(scopes)
@@ -387,9 +388,9 @@ async def revoke_key(request: web.Request) -> web.Response:
     """DELETE /api/account/keys/{number}: revoke a key."""
     auth = request.app[AUTH]
     session = await auth.session(request)
-    given = request.match_info["number"]
+    number = request.match_info["number"]
     owner = auth.account(request, session, "keys")
-    key = next((key for key in auth.registry.cache.keys_of(owner.number) if str(key.number) == given), None)
+    key = next((key for key in auth.registry.cache.keys_of(owner.number) if str(key.number) == number), None)
     if key is None:
         raise ApiError(errors.UNKNOWN_KEY)
     entry = Entry("key_revoked", target=key.label)

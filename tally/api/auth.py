@@ -208,12 +208,12 @@ class Auth:
         if session.key is not None:
             return Membership(account, 0, "admin", None, 0) if session.key.account == account else None
         members = self.memberships(session.person.number, session.via)
-        return next((one for one in members if one.account == account), None)
+        return next((member for member in members if member.account == account), None)
 
     def memberships(self, person: int, via: str) -> list[Membership]:
         """Return the memberships of a person; a proxy or a provider that signs in asks for the second factor."""
         members = self.registry.cache.memberships_of(person)
-        return [one._replace(is_due=False) for one in members] if via in _ELSEWHERE else members
+        return [member._replace(is_due=False) for member in members] if via in _ELSEWHERE else members
 
     def member_name(self, account: int, person: int | None) -> str | None:
         """Return how a person of an account is named: by an address, or as `former member N`; None for no person."""
@@ -251,14 +251,14 @@ class Auth:
 
     def account_of(self, request: web.Request, person: int, action: Action, via: str = "session") -> Account:
         """The same for a person's number."""
-        given = request.query.getall("account", ())
+        numbers = request.query.getall("account", ())
         members = self.memberships(person, via)
-        if given:
-            members = [one for one in members if [str(one.account)] == [*given]]
+        if numbers:
+            members = [member for member in members if [str(member.account)] == [*numbers]]
         else:
-            members.sort(key=lambda one: (one.is_due, one.role != "owner"))
+            members.sort(key=lambda member: (member.is_due, member.role != "owner"))
         if not members:
-            raise ApiError(errors.UNKNOWN_ACCOUNT if given else errors.NOT_ALLOWED)
+            raise ApiError(errors.UNKNOWN_ACCOUNT if numbers else errors.NOT_ALLOWED)
         if members[0].is_due:
             raise ApiError(errors.SECOND_FACTOR_DUE)
         if not may(members[0], action):
@@ -296,11 +296,11 @@ class Auth:
 
     def is_own_origin(self, request: web.Request) -> bool:
         """Return whether a request has one Origin, that of this server: of the base URL or of the request's host."""
-        given = request.headers.getall("Origin", ())
-        if len(given) != 1:
+        origins = request.headers.getall("Origin", ())
+        if len(origins) != 1:
             return False
         try:
-            origin, public = urlsplit(given[0].lower()), urlsplit(self.base_url.lower())
+            origin, public = urlsplit(origins[0].lower()), urlsplit(self.base_url.lower())
         except ValueError:
             return False
         if public.netloc and (origin.scheme, origin.netloc) == (public.scheme, public.netloc):
@@ -315,13 +315,13 @@ class Auth:
         if CALLING_KEY in request:
             return self._found(request)
         self.check_site(request)
-        found, now_ms = self._found(request), self.clock.monotonic_wall_ms()
-        if found.login is not None and found.login.is_worn(now_ms):
+        session, now_ms = self._found(request), self.clock.monotonic_wall_ms()
+        if session.login is not None and session.login.is_worn(now_ms):
             self.set_cookie(request, COOKIE, request.cookies[self._cookie_name(request)], LASTS_MS)
             # On a full disk the session is not renewed, and the page is shown nevertheless.
             with contextlib.suppress(ApiError):
-                await self.registry.change(logins.prolong, found.digest, found.login.person, now_ms + LASTS_MS)
-        return found
+                await self.registry.change(logins.prolong, session.digest, session.login.person, now_ms + LASTS_MS)
+        return session
 
     async def session_and_body(self, request: web.Request, fields: Collection[str]) -> tuple[Session, dict[str, Any]]:
         """Return the session and the body's fields. Raises ApiError 400, 401, 403, 413, 415."""
@@ -332,10 +332,10 @@ class Auth:
 
     def _found(self, request: web.Request) -> Session:
         """Return the request's session. Raises ApiError 401."""
-        found = self.found(request)
-        if found is None:
+        session = self.found(request)
+        if session is None:
             raise ApiError(errors.INVALID_API_KEY if CALLING_KEY in request else errors.NOT_LOGGED_IN)
-        return found
+        return session
 
     def found(self, request: web.Request) -> Session | None:
         """Return the request's session; None where it has none."""
@@ -360,7 +360,7 @@ class Auth:
 
     def _of_key(self, key: ApiKey) -> Session | None:
         """Return what stands for a session in a request by an API key; None where the key has been revoked."""
-        if all(one.number != key.number for one in self.registry.cache.keys_of(key.account)):
+        if all(stored.number != key.number for stored in self.registry.cache.keys_of(key.account)):
             return None
         return Session(None, b"", None, key)
 
@@ -404,7 +404,7 @@ class Auth:
     def _ended(self, known: Mapping[bytes, Login], person: int, before: bytes | None) -> list[bytes]:
         """Return the sessions or devices that end with a new one: expired, this browser's, the person's oldest."""
         deletion_time_ms = self.clock.deletion_time_ms()
-        ended = [one for one, other in known.items() if other.ends_ms <= deletion_time_ms] + (
+        ended = [digest for digest, other in known.items() if other.ends_ms <= deletion_time_ms] + (
             [before] if before else []
         )
         return ended + logins.of_person(known, person)[: 1 - MAX_OF_PERSON]
@@ -443,10 +443,10 @@ class Auth:
         Browsers take `__Host-` with Path=/ alone (RFC 6265bis, 4.1.3.2); `__Secure-` needs https and no more.
         """
         prefix = public_prefix(request)
-        own = name + prefix.replace("/", ".")
+        full_name = name + prefix.replace("/", ".")
         if not self.is_secure(request):
-            return own
-        return f"__Secure-{own}" if prefix else f"__Host-{own}"
+            return full_name
+        return f"__Secure-{full_name}" if prefix else f"__Host-{full_name}"
 
     def set_cookie(self, request: web.Request, name: str, value: str, lasts_ms: int) -> None:
         """Set a cookie in the response, or remove it where `lasts_ms` is 0."""

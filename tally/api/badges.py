@@ -58,13 +58,13 @@ Drawn = Callable[[str, str, str], str]
 
 
 def _label(sent: Sent) -> str | None:
-    given = sent.value("label")
-    if given is None:
+    label = sent.value("label")
+    if label is None:
         return None
-    if not 1 <= len(given) <= MAX_LABEL_CHARACTERS or not given.isprintable():
+    if not 1 <= len(label) <= MAX_LABEL_CHARACTERS or not label.isprintable():
         size = f"1 to {MAX_LABEL_CHARACTERS} printable characters"
-        raise params.invalid("label", f"label must have {size} (got {params.shown(given)}).")
-    return given
+        raise params.invalid("label", f"label must have {size} (got {params.shown(label)}).")
+    return label
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ async def _image(
     view, api = sharing.by_badge(request), request.app[READ_API]
     params.refuse_other_than_utf8(request.raw_path)
     parameters = params.read(declared, Sent(request.query, request.match_info, api.clock.wall_ms()))
-    found = await _figures(request, view, parameters.period)
-    figure = found.visitors if parameters.metric == "visitors" else found.pageviews
+    figures = await _figures(request, view, parameters.period)
+    figure = figures.visitors if parameters.metric == "visitors" else figures.pageviews
     number, name = f"{figure:,}", METRICS[parameters.metric]
     image = draw(f"{name} {_IN_PERIOD[parameters.period]}: {number}", parameters.label or name, number)
     request[RESPONSE_HEADERS] = HEADERS
@@ -123,12 +123,12 @@ async def _figures(request: web.Request, view: View, period: str) -> Stats:
     scope = with_sums(website, Scope(website.number, span.from_ms, span.to_ms, view.filters), span.tz)
 
     async def compute(is_gone: Callable[[], bool]) -> Stats:
-        (found,) = await api.reports.stats([scope], Requester(view.claim, is_gone))
+        (figures,) = await api.reports.stats([scope], Requester(view.claim, is_gone))
         api.badges.pop(key, None)
         while len(api.badges) >= MAX_CACHED:
             del api.badges[next(iter(api.badges))]
-        api.badges[key] = now_ns, found
-        return found
+        api.badges[key] = now_ns, figures
+        return figures
 
     try:
         return await api.badge_answers.do(key, lambda: request.transport is None, compute)
@@ -150,7 +150,7 @@ def _range(period: str, now_ms: int, time_zone: str) -> Range:
 
 def width_px(text: str, size: int) -> int:
     """Return the estimated width of a text in a font of `size` pixels."""
-    return sum(size if east_asian_width(one) in "WF" else round(size * 0.64) for one in text)
+    return sum(size if east_asian_width(character) in "WF" else round(size * 0.64) for character in text)
 
 
 def _svg(width: int, height: int, title: str, body: str) -> str:

@@ -50,7 +50,7 @@ Step = tuple[str, str]
 
 
 def _steps(sent: Sent) -> tuple[FunnelStep, ...]:
-    goals = {of.id: of.goal.filters for of in params.saved_goals(sent)}
+    goals = {goal.id: goal.goal.filters for goal in params.saved_goals(sent)}
     steps = []
     for field, value in check_steps(sent.query.getall("step", [])):
         if field == _GOAL and value not in goals:
@@ -60,40 +60,42 @@ def _steps(sent: Sent) -> tuple[FunnelStep, ...]:
     return tuple(steps)
 
 
-def check_steps(given: Sequence[str]) -> tuple[Step, ...]:
+def check_steps(texts: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps of a funnel, each written field:text or goal:id. Raises ApiError 400."""
-    if not MIN_STEPS <= len(given) <= MAX_STEPS:
-        message = f"step must be sent {MIN_STEPS} to {MAX_STEPS} times, once for each step (got {len(given)})."
+    if not MIN_STEPS <= len(texts) <= MAX_STEPS:
+        message = f"step must be sent {MIN_STEPS} to {MAX_STEPS} times, once for each step (got {len(texts)})."
         raise params.invalid("step", message)
-    return tuple(_step(one, "step", (*STEP_FIELDS, _GOAL), _FUNNEL_FORMS) for one in given)
+    return tuple(_step(text, "step", (*STEP_FIELDS, _GOAL), _FUNNEL_FORMS) for text in texts)
 
 
-def _step(given: str, name: str, fields: Sequence[str] = STEP_FIELDS, forms: str = _STEP_FORMS) -> Step:
-    field, _, value = given.partition(":")
+def _step(text: str, name: str, fields: Sequence[str] = STEP_FIELDS, forms: str = _STEP_FORMS) -> Step:
+    field, _, value = text.partition(":")
     value = stored_form(field, value)
     if field not in fields or not value or len(value) > _MAX_STEP_CHARACTERS:
-        message = f"{name} must be {forms}, at most {_MAX_STEP_CHARACTERS} characters (got {params.shown(given)})."
+        message = f"{name} must be {forms}, at most {_MAX_STEP_CHARACTERS} characters (got {params.shown(text)})."
         raise params.invalid(name, message)
     return field, value
 
 
 def _start(sent: Sent) -> Step:
-    given = sent.value("start")
-    if given is None:
+    start = sent.value("start")
+    if start is None:
         raise params.invalid("start", f"start is required: {_STEP_FORMS}.")
-    return _step(given, "start")
+    return _step(start, "start")
 
 
 def _against(sent: Sent) -> Filter | None:
     """Return the filter of the visits to compare with; it takes the place of those of its field."""
-    given = sent.value("against")
-    if given is None:
+    against = sent.value("against")
+    if against is None:
         return None
     if sent.value("compare") is not None:
         raise params.invalid("against", "against takes the place of compare: send one of both.")
-    field, colon, value = given.partition(":")
+    field, colon, value = against.partition(":")
     if not colon or field not in (*FIELDS, *PAGES):
-        raise params.invalid("against", f"against must be <field>:<value> of a dimension (got {params.shown(given)}).")
+        raise params.invalid(
+            "against", f"against must be <field>:<value> of a dimension (got {params.shown(against)})."
+        )
     return params.parse_filters([f"filter_{field}={value}"])[0]
 
 
@@ -133,20 +135,24 @@ async def funnel(api: ReadApi, request: ReportRequest[FunnelParameters]) -> Answ
     steps = request.parameters.steps
 
     async def count(scope: Scope, other: Scope | None) -> tuple[list[Reached], list[Reached] | None]:
-        if (of := request.parameters.against) is not None:
-            filters = (*(one for one in scope.filters if one.field != of.field), *request.view.filters, of)
+        if (against := request.parameters.against) is not None:
+            filters = (
+                *(filter_ for filter_ in scope.filters if filter_.field != against.field),
+                *request.view.filters,
+                against,
+            )
             other = scope._replace(filters=filters)
-        found = await api.reports.funnel(scope, steps, request.requester)
-        return found, other and await api.reports.funnel(other, steps, request.requester)
+        reached = await api.reports.funnel(scope, steps, request.requester)
+        return reached, other and await api.reports.funnel(other, steps, request.requester)
 
-    meta, (found, before) = await comparison.compared(api, request, (), count)
+    meta, (reached_now, before) = await comparison.compared(api, request, (), count)
     meta |= request.meta()
     if before is None:
-        return Answer(meta, _reached(steps, found))
-    of = request.parameters.against
-    meta |= {} if of is None else {"against": f"{of.field}:{of.values[0]}"}
-    answer = comparison.beside(meta, FUNNEL_COLUMNS, _OF_STEP, _reached(steps, found), _reached(steps, before))
-    p_values = [_p_value(*both, found[0], before[0]) for both in zip(found, before, strict=True)]
+        return Answer(meta, _reached(steps, reached_now))
+    against = request.parameters.against
+    meta |= {} if against is None else {"against": f"{against.field}:{against.values[0]}"}
+    answer = comparison.beside(meta, FUNNEL_COLUMNS, _OF_STEP, _reached(steps, reached_now), _reached(steps, before))
+    p_values = [_p_value(*both, reached_now[0], before[0]) for both in zip(reached_now, before, strict=True)]
     return replace(
         answer,
         data=[row | {"p_value": p_value} for row, p_value in zip(answer.data, p_values, strict=True)],
@@ -163,38 +169,47 @@ def _p_value(now: Reached, before: Reached, first: Reached, first_before: Reache
     return pooled_p_value(counts, wholes)
 
 
-def _reached(steps: Sequence[FunnelStep], found: Sequence[Reached]) -> list[Sequence[Any]]:
+def _reached(steps: Sequence[FunnelStep], reached: Sequence[Reached]) -> list[Sequence[Any]]:
     """Return the rows of FUNNEL_COLUMNS."""
     rows: list[Sequence[Any]] = []
-    for n, ((field, value, _), of) in enumerate(zip(steps, found, strict=True)):
-        of_previous = ratio(of.visits, found[n - 1].visits, 100) if n else None
-        seconds = ratio(of.ms, of.visits, Fraction(1, 1000)) if n else None
-        of_first = ratio(of.visits, found[0].visits, 100)
-        rows.append((field, value, of.visits, of.visitors, of_first, of_previous, seconds))
+    for n, ((field, value, _), counted) in enumerate(zip(steps, reached, strict=True)):
+        of_previous = ratio(counted.visits, reached[n - 1].visits, 100) if n else None
+        seconds = ratio(counted.ms, counted.visits, Fraction(1, 1000)) if n else None
+        of_first = ratio(counted.visits, reached[0].visits, 100)
+        rows.append((field, value, counted.visits, counted.visitors, of_first, of_previous, seconds))
     return rows
 
 
 async def journeys(api: ReadApi, request: ReportRequest[JourneysParameters]) -> Answer:
     """Return between which pages and events visits go, step by step, from a page or an event on, or before it."""
-    own = request.parameters
+    parameters = request.parameters
 
     async def count(scope: Scope, other: Scope | None) -> tuple[list[Link], list[Link] | None]:
-        found = await api.reports.journeys(scope, own.start, own.direction, own.steps, own.limit, request.requester)
+        links = await api.reports.journeys(
+            scope, parameters.start, parameters.direction, parameters.steps, parameters.limit, request.requester
+        )
         if other is None:
-            return found, None
+            return links, None
         # The sum of the first step is the same for any limit.
-        return found, await api.reports.journeys(other, own.start, own.direction, 1, 1, request.requester)
+        return links, await api.reports.journeys(other, parameters.start, parameters.direction, 1, 1, request.requester)
 
     of_ranges, (links, before) = await comparison.compared(api, request, (), count)
     rows = [
-        (of.step, of.begin.field or None, of.begin.value or None, of.end.field or None, of.end.value or None, of.visits)
-        for of in links
+        (
+            link.step,
+            link.begin.field or None,
+            link.begin.value or None,
+            link.end.field or None,
+            link.end.value or None,
+            link.visits,
+        )
+        for link in links
     ]
     meta = {
-        "start": ":".join(own.start),
-        "direction": own.direction,
-        "steps": own.steps,
-        "limit": own.limit,
+        "start": ":".join(parameters.start),
+        "direction": parameters.direction,
+        "steps": parameters.steps,
+        "limit": parameters.limit,
         "visits": _begun(links),
     }
     more = {} if before is None else {"previous_visits": _begun(before)}
@@ -202,40 +217,49 @@ async def journeys(api: ReadApi, request: ReportRequest[JourneysParameters]) -> 
 
 
 def _begun(links: Sequence[Link]) -> int:
-    return sum(of.visits for of in links if of.step == 1)
+    return sum(link.visits for link in links if link.step == 1)
 
 
 async def event_data(api: ReadApi, request: ReportRequest[EventDataParameters]) -> Answer:
     """Return the properties in event_data of a name's events, with their values and numbers."""
     name, only, limit = request.parameters.event_name, request.parameters.property, request.parameters.limit
-    found = await api.reports.event_data(request.scope, name, only, limit, request.requester)
+    report = await api.reports.event_data(request.scope, name, only, limit, request.requester)
     meta = request.meta() | {
         "event_name": name,
         "property": only,
         "limit": limit,
-        "events": found.events,
-        "visitors": found.visitors,
-        "properties": found.properties,
-        "exact": found.exact,
+        "events": report.events,
+        "visitors": report.visitors,
+        "properties": report.properties,
+        "exact": report.exact,
     }
     data = [
         {
-            "property": of.name,
-            "events": of.events,
-            "distinct": of.distinct,
-            "values": [dict(zip(("value", "events", "visitors"), value, strict=True)) for value in of.values],
-            "numbers": None if of.numbers is None else _numbers(of.numbers),
-            "exact": of.exact,
+            "property": property_.name,
+            "events": property_.events,
+            "distinct": property_.distinct,
+            "values": [dict(zip(("value", "events", "visitors"), value, strict=True)) for value in property_.values],
+            "numbers": None if property_.numbers is None else _numbers(property_.numbers),
+            "exact": property_.exact,
         }
-        for of in found.first
+        for property_ in report.first
     ]
-    rows = ((of.name, _csv_value(value[0]), *value[1:]) for of in found.first for value in of.values)
+    rows = (
+        (property_.name, _csv_value(value[0]), *value[1:]) for property_ in report.first for value in property_.values
+    )
     return Answer(meta, rows, data)
 
 
-def _numbers(of: Numbers) -> dict[str, Any]:
-    percentiles = {f"p{percent}": value for percent, value in zip(PERCENTILES, of.percentiles, strict=True)}
-    return {"samples": of.samples, "sum": of.sum, "mean": of.mean, "min": of.min, **percentiles, "max": of.max}
+def _numbers(numbers: Numbers) -> dict[str, Any]:
+    percentiles = {f"p{percent}": value for percent, value in zip(PERCENTILES, numbers.percentiles, strict=True)}
+    return {
+        "samples": numbers.samples,
+        "sum": numbers.sum,
+        "mean": numbers.mean,
+        "min": numbers.min,
+        **percentiles,
+        "max": numbers.max,
+    }
 
 
 def _csv_value(value: Any) -> Any:

@@ -64,8 +64,8 @@ def _batch(sent: dict[str, Any], website: Website, sender: Sender) -> Batch:
     if context is not None and not isinstance(context, dict):
         raise invalid("context", "context must be an object.")
     visitors = tuple(_fault(item, website) or sender for item in items)
-    own = [item | {"website_id": None} if isinstance(item, dict) else item for item in items]
-    return Batch(own, website.id, context or {}, visitors)
+    assigned = [item | {"website_id": None} if isinstance(item, dict) else item for item in items]
+    return Batch(assigned, website.id, context or {}, visitors)
 
 
 def _fault(item: Any, website: Website) -> Rejection | None:

@@ -64,18 +64,23 @@ class ChangesParameters(Ranged):
 
 async def changes(api: ReadApi, request: ReportRequest[ChangesParameters]) -> Answer:
     """Return the values that moved most beyond chance, each with the value of another field that explains it."""
-    own, goal = request.parameters, request.parameters.goal
+    parameters, goal = request.parameters, request.parameters.goal
 
     async def find(scope: Scope, other: Scope | None) -> tuple[list[Explained], int]:
         assert other is not None
         finder = _Finder(api, request, scope, other)
-        found, tested = await finder.moves()
-        explained = [(move, await finder.explanation(move)) for move in found[: own.limit]]
+        moves, tested = await finder.moves()
+        explained = [(move, await finder.explanation(move)) for move in moves[: parameters.limit]]
         return without_repeated(explained), tested
 
-    meta, (found, tested) = await comparison.compared(api, request, LOOKED_AT, find)
-    meta |= request.meta() | {"metric": own.metric, "limit": own.limit, "max_p_value": MAX_P_VALUE, "tested": tested}
-    rows = [(move, _row(move.field, move.row, goal), by and _row(*by, goal)) for move, by in found]
+    meta, (explained_moves, tested) = await comparison.compared(api, request, LOOKED_AT, find)
+    meta |= request.meta() | {
+        "metric": parameters.metric,
+        "limit": parameters.limit,
+        "max_p_value": MAX_P_VALUE,
+        "tested": tested,
+    }
+    rows = [(move, _row(move.field, move.row, goal), by and _row(*by, goal)) for move, by in explained_moves]
     data = [row | {"p_value": move.p_value, "explained_by": by} for move, row, by in rows]
     names = _columns(goal)
     csv = ((*_cells(row), move.p_value, *(_cells(by) if by else [None] * len(_cells(row)))) for move, row, by in rows)
@@ -104,8 +109,8 @@ class _Finder:
         """Return the field and row that explain a move; None where none does, or events are missing."""
         if self._measure.is_rate:
             return None
-        of = Filter(move.field, "=", (move.row.value,))
-        before, now = (one._replace(filters=(*one.filters, of)) for one in (self._other, self._scope))
+        moved = Filter(move.field, "=", (move.row.value,))
+        before, now = (scope._replace(filters=(*scope.filters, moved)) for scope in (self._other, self._scope))
         # The value with most of the change is among the first of the range that has more.
         is_less = self._measure.excess(move.row) < 0
         scopes = (before, now) if is_less else (now, before)
@@ -135,7 +140,7 @@ class _Finder:
             days = await self._api.reports.imported_days(scope, fields, self._request.requester)
             if days is not None:
                 counted = sum(last - first + 1 for first, last in days.counted)
-                fields = [one for one in fields if counted == days.days == days.by_field.get(one, 0)]
+                fields = [field for field in fields if counted == days.days == days.by_field.get(field, 0)]
         return fields
 
 
@@ -147,9 +152,9 @@ def _row(field: str, row: TopRow, goal: SavedGoal | None) -> dict[str, Any]:
     }
 
 
-def _figures(of: Stats, converted: Conversions | None, goal: SavedGoal | None) -> dict[str, Any]:
-    more = {} if goal is None or converted is None else added(goal, converted, of.visitors)
-    return {"visitors": of.visitors} | more
+def _figures(stats: Stats, converted: Conversions | None, goal: SavedGoal | None) -> dict[str, Any]:
+    more = {} if goal is None or converted is None else added(goal, converted, stats.visitors)
+    return {"visitors": stats.visitors} | more
 
 
 def _cells(row: dict[str, Any]) -> list[Any]:

@@ -56,19 +56,19 @@ async def compared(
         reason = GOAL if getattr(request.parameters, "goal", None) else ""
         return await imported_meta(api, request, scope, fields, reason, name) if fields else {}
 
-    own = counted(request.scope)
-    of_imports = await of_sums(own)
+    counted_scope = counted(request.scope)
+    of_imports = await of_sums(counted_scope)
     if compare is None:
-        return of_imports, await compute(own, None)
+        return of_imports, await compute(counted_scope, None)
     meta, scope = other(request, compare)
     try:
-        found = await compute(own, counted(scope))
+        content = await compute(counted_scope, counted(scope))
     except BeyondRetention:
         if compare.to_ms == compare.whole_to_ms:
             raise
         meta, scope = other(request, compare._replace(to_ms=compare.whole_to_ms))
-        found = await compute(own, counted(scope))
-    return of_imports | meta | await of_sums(counted(scope), name="previous_imported"), found
+        content = await compute(counted_scope, counted(scope))
+    return of_imports | meta | await of_sums(counted(scope), name="previous_imported"), content
 
 
 def beside(

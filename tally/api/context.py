@@ -122,7 +122,11 @@ class ReportRequest(Generic[P]):
     def scope(self) -> Scope:
         """The events of the report: those of the range that match the filters, its own and the view's."""
         parameters: Any = self.parameters
-        filters = (*self.view.filters, *parameters.filters, *(one for of in parameters.saved for one in of.filters))
+        filters = (
+            *self.view.filters,
+            *parameters.filters,
+            *(filter_ for saved in parameters.saved for filter_ in saved.filters),
+        )
         return Scope(self.website.number, parameters.range.from_ms, parameters.range.to_ms, filters)
 
     def meta(self) -> dict[str, Any]:
@@ -137,12 +141,12 @@ class ReportRequest(Generic[P]):
             "day_offset_minutes": self.website.day_offset_minutes,
         }
         if hasattr(parameters, "filters"):
-            meta["filters"] = {of.name: list(of.values) for of in parameters.filters}
-        for of in getattr(parameters, "saved", ()):
-            if of.parameter == "segment":
-                meta["segment"] = of.id
+            meta["filters"] = {filter_.name: list(filter_.values) for filter_ in parameters.filters}
+        for filter_ in getattr(parameters, "saved", ()):
+            if filter_.parameter == "segment":
+                meta["segment"] = filter_.id
             else:
-                meta["filters"]["goal"] = [of.id]
+                meta["filters"]["goal"] = [filter_.id]
         return meta
 
 
@@ -167,7 +171,7 @@ Compute = Callable[[ReadApi, ReportRequest[P]], Awaitable[Answer]]
 
 def has_tag(request: web.Request, etag: str) -> bool:
     """Return whether the client sent this ETag; it has then received this answer before."""
-    return any(f'"{etag}"' in given for given in request.headers.getall("If-None-Match", ()))
+    return any(f'"{etag}"' in header for header in request.headers.getall("If-None-Match", ()))
 
 
 def has_any_tag(request: web.Request) -> bool:

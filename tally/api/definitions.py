@@ -54,17 +54,17 @@ def _name(sent: Content) -> str:
 
 def written_filters(sent: Content, field: str, least: int = 1) -> list[str]:
     """Return filters as they are written in a query, each name=value. Raises ApiError 400."""
-    given = sent.get(field)
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    filters = sent.get(field)
+    if not isinstance(filters, list) or not all(isinstance(filter_, str) for filter_ in filters):
         raise invalid(field, f"{field} must be a list of strings such as filter_country=DE.")
-    if not least <= len(given) <= params.MAX_FILTERS or sum(map(len, given)) > MAX_FILTER_CHARACTERS:
+    if not least <= len(filters) <= params.MAX_FILTERS or sum(map(len, filters)) > MAX_FILTER_CHARACTERS:
         size = f"{least} to {params.MAX_FILTERS} filters of at most {MAX_FILTER_CHARACTERS:,} characters together"
-        raise invalid(field, f"{field} must have {size} (got {len(given)}).")
+        raise invalid(field, f"{field} must have {size} (got {len(filters)}).")
     try:
-        params.parse_filters(given)
+        params.parse_filters(filters)
     except ApiError as bad:
         raise invalid(field, f"{field}: {bad.message}") from None
-    return given
+    return filters
 
 
 # --- annotations
@@ -86,10 +86,10 @@ def _annotation(sent: Content) -> Content:
 
 def _moment(sent: Content, name: str) -> tuple[str, int]:
     """Return a date, or a time in UTC, as it is stored, and its milliseconds. Raises ApiError 400."""
-    given = text(sent, name)
+    moment = text(sent, name)
     try:
-        written = read_iso(given)
-        ms = event_time_ms(given)
+        written = read_iso(moment)
+        ms = event_time_ms(moment)
     except (ValueError, BadTime):
         raise invalid(name, f"{name} must be a date such as 2026-11-21 or an ISO 8601 time with an offset.") from None
     if written.second is not None and written.offset_s is None:
@@ -128,7 +128,7 @@ def _goal(sent: Content) -> Content:
 
 def _funnel(sent: Content) -> Content:
     steps = sent.get("steps")
-    if not isinstance(steps, list) or not all(isinstance(one, str) for one in steps):
+    if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
         raise invalid("steps", "steps must be a list of strings such as pathname:/pricing.")
     try:
         check_steps(steps)
@@ -156,8 +156,8 @@ FUNNELS = Defined("funnel", "funnels", ("name", "steps"), _funnel)
 KINDS = (ANNOTATIONS, SEGMENTS, GOALS, FUNNELS)
 
 
-def _shown(of: Definition) -> Content:
-    return {"id": of.id, **of.content}
+def _shown(definition: Definition) -> Content:
+    return {"id": definition.id, **definition.content}
 
 
 # --- lists
@@ -170,12 +170,12 @@ class ListParameters:
     own: tuple[Definition, ...] = params.parameter(lambda sent: sent.definitions)
 
 
-def listed(of: Defined) -> Compute[ListParameters]:
+def listed(defined: Defined) -> Compute[ListParameters]:
     """Return the report that lists the definitions of a kind, oldest first."""
 
     async def answer(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
-        own = [one for one in request.parameters.own if one.kind == of.kind]
-        return Answer({"website_id": request.website.id}, data=[_shown(one) for one in own])
+        chosen = [definition for definition in request.parameters.own if definition.kind == defined.kind]
+        return Answer({"website_id": request.website.id}, data=[_shown(definition) for definition in chosen])
 
     return answer
 
@@ -183,23 +183,23 @@ def listed(of: Defined) -> Compute[ListParameters]:
 # --- changes
 
 
-def creating(of: Defined) -> Handler:
+def creating(defined: Defined) -> Handler:
     """Return the handler of POST /api/account/websites/{id}/<path>."""
 
     async def create(request: web.Request) -> web.Response:
         auth = request.app[AUTH]
-        session, sent = await auth.session_and_body(request, of.fields)
+        session, sent = await auth.session_and_body(request, defined.fields)
         website = await request.app[AUTH].website(request, session, "define")
-        content, now_ms = of.check(sent), auth.clock.wall_ms()
+        content, now_ms = defined.check(sent), auth.clock.wall_ms()
         try:
-            entry = _entry(f"{of.kind}_created", website, content)
+            entry = _entry(f"{defined.kind}_created", website, content)
             id = await auth.change(
                 session,
                 website.account,
                 entry,
                 definitions.add_definition,
                 website.number,
-                of.kind,
+                defined.kind,
                 content,
                 now_ms,
             )
@@ -212,29 +212,29 @@ def creating(of: Defined) -> Handler:
     return create
 
 
-def changing(of: Defined) -> Handler:
+def changing(defined: Defined) -> Handler:
     """Return the handler of PATCH /api/account/websites/{id}/<path>/{definition}."""
 
     async def change(request: web.Request) -> web.Response:
         auth = request.app[AUTH]
-        session, sent = await auth.session_and_body(request, of.fields)
-        website, known = await _known(request, session, of.kind)
-        content = of.check(known.content | sent)
-        entry = _entry(f"{of.kind}_changed", website, content)
-        await _apply(request, session, website, entry, definitions.update_definition, of.kind, known.id, content)
+        session, sent = await auth.session_and_body(request, defined.fields)
+        website, known = await _known(request, session, defined.kind)
+        content = defined.check(known.content | sent)
+        entry = _entry(f"{defined.kind}_changed", website, content)
+        await _apply(request, session, website, entry, definitions.update_definition, defined.kind, known.id, content)
         return json_response({"data": {"id": known.id, **content}})
 
     return change
 
 
-def deleting(of: Defined) -> Handler:
+def deleting(defined: Defined) -> Handler:
     """Return the handler of DELETE /api/account/websites/{id}/<path>/{definition}."""
 
     async def delete(request: web.Request) -> web.Response:
         session = await request.app[AUTH].session(request)
-        website, known = await _known(request, session, of.kind)
-        entry = _entry(f"{of.kind}_deleted", website, known.content)
-        await _apply(request, session, website, entry, definitions.delete_definition, of.kind, known.id)
+        website, known = await _known(request, session, defined.kind)
+        entry = _entry(f"{defined.kind}_deleted", website, known.content)
+        await _apply(request, session, website, entry, definitions.delete_definition, defined.kind, known.id)
         return web.Response(status=204)
 
     return delete
@@ -248,11 +248,11 @@ def _entry(action: str, website: Website, content: Mapping[str, Any]) -> Entry:
 async def _known(request: web.Request, session: Session, kind: Kind) -> tuple[Website, Definition]:
     """Return the website and the definition in the path, which the session may change. Raises ApiError 403, 404."""
     website = await request.app[AUTH].website(request, session, "define")
-    own: Mapping[int, tuple[Definition, ...]] = request.app[AUTH].registry.cache.definitions
+    by_website: Mapping[int, tuple[Definition, ...]] = request.app[AUTH].registry.cache.definitions
     id = request.match_info["definition"]
-    for one in own.get(website.number, ()):
-        if (one.kind, one.id) == (kind, id):
-            return website, one
+    for definition in by_website.get(website.number, ()):
+        if (definition.kind, definition.id) == (kind, id):
+            return website, definition
     raise ApiError(errors.UNKNOWN_DEFINITION)
 
 

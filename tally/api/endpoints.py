@@ -119,7 +119,7 @@ async def _sent(api: ReadApi, view: View, query: MultiMapping[str], path: Mappin
         api.clock.wall_ms(),
         TRAFFIC_TYPES if view.is_shared else TYPES,
         # A share link shows annotations alone of what the owner has saved.
-        tuple(one for one in saved if one.kind == "annotation") if view.is_shared else saved,
+        tuple(definition for definition in saved if definition.kind == "annotation") if view.is_shared else saved,
         properties=not view.is_shared,
         time_zone=website.time_zone or "UTC",
         week_start=website.week_start,
@@ -180,9 +180,9 @@ async def _shared_answer(api: ReadApi, report: Report[Any], etag: str, checked: 
         return await _answer(api, report, replace(checked, requester=replace(checked.requester, is_gone=is_gone)))
 
     key = f"{etag} {checked.prefix}{checked.url}" if checked.csv else etag
-    found = await api.link_answers.do(key, checked.requester.is_gone, compute)
+    answer = await api.link_answers.do(key, checked.requester.is_gone, compute)
     # A response object can be sent once.
-    return web.Response(body=found.body, status=found.status, headers=found.headers)
+    return web.Response(body=answer.body, status=answer.status, headers=answer.headers)
 
 
 def _etag(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]) -> str:

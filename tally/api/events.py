@@ -37,10 +37,10 @@ _CURSOR = struct.Struct(">16sqqqqq")
 
 
 def _cursor(sent: Sent) -> str:
-    given = sent.value("cursor")
-    if given == "":
+    cursor = sent.value("cursor")
+    if cursor == "":
         raise params.invalid("cursor", "cursor must be meta.next_cursor of the previous page; omit it for the first.")
-    return given or ""
+    return cursor or ""
 
 
 def _as_sent(sent: Sent) -> tuple[str | None, ...]:
@@ -58,36 +58,36 @@ class EventsParameters(Ranged):
 
 async def events(api: ReadApi, request: ReportRequest[EventsParameters]) -> Answer:
     """Return a page of events, newest first; by a share link, traffic alone."""
-    own, scope, is_shared = request.parameters, request.scope, request.view.is_shared
+    parameters, scope, is_shared = request.parameters, request.scope, request.view.is_shared
     after = None
-    if own.cursor:
+    if parameters.cursor:
         from_ms, to_ms, after = _read_cursor(api, request)
         scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
-    found, last_id = await api.reports.events(scope, after, own.limit + 1, is_shared, request.requester)
-    shown = found[: _page_size(found, own.limit)]
-    meta = request.meta() | {"limit": own.limit, "next_cursor": None}
-    meta |= {"from": iso(scope.from_ms, own.range.tz), "to": iso(scope.to_ms, own.range.tz)}
+    listed, last_id = await api.reports.events(scope, after, parameters.limit + 1, is_shared, request.requester)
+    shown = listed[: _page_size(listed, parameters.limit)]
+    meta = request.meta() | {"limit": parameters.limit, "next_cursor": None}
+    meta |= {"from": iso(scope.from_ms, parameters.range.tz), "to": iso(scope.to_ms, parameters.range.tz)}
     headers = {}
-    if len(found) > len(shown):
+    if len(listed) > len(shown):
         numbers = (scope.from_ms, scope.to_ms, shown[-1].timestamp_ms, shown[-1].id, last_id)
         cursor = meta["next_cursor"] = _signed_cursor(api, request, numbers)
         if request.csv:
             root = public_url(api.base_url, request.prefix) or request.prefix
             headers["Link"] = f'<{root}{request.url.update_query(cursor=cursor)}>; rel="next"'
     columns = SHARED_EVENT_COLUMNS if is_shared else EVENT_COLUMNS
-    rows = [_row(event, own.range.tz, is_shared) for event in shown]
+    rows = [_row(event, parameters.range.tz, is_shared) for event in shown]
     return Answer(meta, rows, columns=columns, headers=headers)
 
 
-def _page_size(found: Sequence[StoredEvent], limit: int) -> int:
+def _page_size(listed: Sequence[StoredEvent], limit: int) -> int:
     """Return how many events make a page: `limit`, or fewer where their texts are long; at least one."""
     characters = 0
-    for number, event in enumerate(found[:limit]):
-        own = (event.event_name, event.event_data or "", event.experiment, event.variant, event.goal)
-        characters += sum(map(len, event.dimensions)) + sum(map(len, own))
+    for number, event in enumerate(listed[:limit]):
+        texts = (event.event_name, event.event_data or "", event.experiment, event.variant, event.goal)
+        characters += sum(map(len, event.dimensions)) + sum(map(len, texts))
         if characters > MAX_PAGE_CHARACTERS and number:
             return number
-    return min(limit, len(found))
+    return min(limit, len(listed))
 
 
 def _row(event: StoredEvent, tz: tzinfo, is_shared: bool) -> tuple[Any, ...]:
@@ -109,8 +109,15 @@ def _row(event: StoredEvent, tz: tzinfo, is_shared: bool) -> tuple[Any, ...]:
 
 
 def _signed_cursor(api: ReadApi, request: ReportRequest[EventsParameters], numbers: tuple[int, ...]) -> str:
-    own = request.parameters
-    identity = request.website.id, (*own.as_sent, sorted((of.name, sorted(of.values)) for of in own.filters), own.saved)
+    parameters = request.parameters
+    identity = (
+        request.website.id,
+        (
+            *parameters.as_sent,
+            sorted((filter_.name, sorted(filter_.values)) for filter_ in parameters.filters),
+            parameters.saved,
+        ),
+    )
     mac = blake2b(repr((*identity, numbers)).encode(), digest_size=16, key=api.registry.key_salt).digest()
     return base64.urlsafe_b64encode(_CURSOR.pack(mac, *numbers)).decode().rstrip("=")
 

@@ -35,43 +35,43 @@ class GoalsParameters(Ranged):
 async def report(api: ReadApi, request: ReportRequest[GoalsParameters]) -> Answer:
     """Return the conversions of each goal, in the order in which they were created."""
     goals = request.parameters.goals
-    wanted = [of.goal for of in goals]
+    wanted = [saved.goal for saved in goals]
 
     async def count(scope: Scope, other: Scope | None) -> tuple[GoalFigures, GoalFigures | None]:
-        found = await api.reports.goals(scope, wanted, request.requester)
-        return found, other and await api.reports.goals(other, wanted, request.requester)
+        figures = await api.reports.goals(scope, wanted, request.requester)
+        return figures, other and await api.reports.goals(other, wanted, request.requester)
 
-    meta, (found, before) = await comparison.compared(api, request, (), count)
-    meta |= request.meta() | {"visitors": found.visitors}
+    meta, (now, before) = await comparison.compared(api, request, (), count)
+    meta |= request.meta() | {"visitors": now.visitors}
     if before is not None:
         meta["previous_visitors"] = before.visitors
-    return comparison.beside(meta, GOAL_COLUMNS, _OF_GOAL, _rows(goals, found), before and _rows(goals, before))
+    return comparison.beside(meta, GOAL_COLUMNS, _OF_GOAL, _rows(goals, now), before and _rows(goals, before))
 
 
-def _rows(goals: Sequence[SavedGoal], found: GoalFigures) -> list[Sequence[Any]]:
+def _rows(goals: Sequence[SavedGoal], figures: GoalFigures) -> list[Sequence[Any]]:
     return [
         (
-            *(of.id, of.name, of.type, counted.events, counted.visitors),
-            ratio(counted.visitors, found.visitors, 100),
-            *(_value(of, counted), of.currency, None if of.goal.value is None else counted.without_value),
+            *(saved.id, saved.name, saved.type, counted.events, counted.visitors),
+            ratio(counted.visitors, figures.visitors, 100),
+            *(_value(saved, counted), saved.currency, None if saved.goal.value is None else counted.without_value),
         )
-        for of, counted in zip(goals, found.goals, strict=True)
+        for saved, counted in zip(goals, figures.goals, strict=True)
     ]
 
 
-def added(of: SavedGoal, counted: Conversions, visitors: int) -> dict[str, Any]:
+def added(goal: SavedGoal, counted: Conversions, visitors: int) -> dict[str, Any]:
     """Return what a goal adds to a row with some visitors."""
     rate = ratio(counted.visitors, visitors, 100)
-    return dict(zip(ADDED_COLUMNS, (counted.events, counted.visitors, rate, _value(of, counted)), strict=True))
+    return dict(zip(ADDED_COLUMNS, (counted.events, counted.visitors, rate, _value(goal, counted)), strict=True))
 
 
-def goal_meta(of: SavedGoal | None) -> dict[str, Any]:
+def goal_meta(goal: SavedGoal | None) -> dict[str, Any]:
     """Return the part of meta about the goal of a request."""
-    return {} if of is None else {"goal": {"id": of.id, "name": of.name, "currency": of.currency}}
+    return {} if goal is None else {"goal": {"id": goal.id, "name": goal.name, "currency": goal.currency}}
 
 
-def _value(of: SavedGoal, counted: Conversions) -> str | None:
-    return None if of.goal.value is None else decimal(counted.value)
+def _value(goal: SavedGoal, counted: Conversions) -> str | None:
+    return None if goal.goal.value is None else decimal(counted.value)
 
 
 def decimal(millionths: int) -> str:
@@ -81,6 +81,6 @@ def decimal(millionths: int) -> str:
     return f"{'-' * (millionths < 0)}{whole}.{text[:2]}{text[2:].rstrip('0')}"
 
 
-def columns(own: Sequence[str], of: SavedGoal | None) -> Sequence[str]:
+def columns(names: Sequence[str], goal: SavedGoal | None) -> Sequence[str]:
     """Return the columns of a list with those that a goal adds."""
-    return own if of is None else (*own, *ADDED_COLUMNS)
+    return names if goal is None else (*names, *ADDED_COLUMNS)

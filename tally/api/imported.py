@@ -38,24 +38,24 @@ async def imported_meta(
     """
     if not request.website.has_sums:
         return {}
-    found = await api.reports.imported_days(scope, fields, request.requester)
-    if found is None:
+    imported = await api.reports.imported_days(scope, fields, request.requester)
+    if imported is None:
         return {}
-    counted = sum(last - first + 1 for first, last in found.counted)
+    counted = sum(last - first + 1 for first, last in imported.counted)
     about: dict[str, Any] = {
-        "days": found.days,
+        "days": imported.days,
         "counted_days": counted,
-        "ranges": [{"from": _date(first), "to": _date(last)} for first, last in found.counted],
-        "fields": found.by_field,
-        "missing": _missing(found),
+        "ranges": [{"from": _date(first), "to": _date(last)} for first, last in imported.counted],
+        "fields": imported.by_field,
+        "missing": _missing(imported),
     }
-    if counted < found.days:
+    if counted < imported.days:
         about["excluded_by"] = FILTERS if scope.filters else reason or PART_OF_DAY
     return {name: about}
 
 
-def _missing(found: ImportedDays) -> list[str]:
-    return ["visit_duration" if name == "duration_ms" else name for name in found.missing]
+def _missing(imported: ImportedDays) -> list[str]:
+    return ["visit_duration" if name == "duration_ms" else name for name in imported.missing]
 
 
 def _date(day: int) -> str:

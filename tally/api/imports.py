@@ -96,7 +96,7 @@ async def undo_import(request: web.Request) -> web.Response:
         await auth.change(
             session,
             website.account,
-            lambda found: [] if found.state_at(now_ms) == UNDOING else [entry],
+            lambda record: [] if record.state_at(now_ms) == UNDOING else [entry],
             undo.begin,
             website.number,
             int(number),

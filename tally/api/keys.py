@@ -94,8 +94,8 @@ def insufficient_scope(scope: Scope) -> dict[str, str]:
 
 async def _sent_key(request: web.Request, api: ReadApi, takes_tokens: bool) -> ApiKey:
     """Return the API key in the request's Authorization header. Raises ApiError 401."""
-    given = request.headers.getall("Authorization", [])
-    match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
+    headers = request.headers.getall("Authorization", [])
+    match = _BEARER.fullmatch(headers[0].strip()) if len(headers) == 1 else None
     if match is None:
         raise ApiError(errors.MISSING_API_KEY, headers=_NO_KEY)
     find = _key_of_token if takes_tokens and match[1].startswith(TOKEN_START) else _key

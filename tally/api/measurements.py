@@ -51,35 +51,37 @@ class VitalsParameters(Ranged):
 
 async def vitals(api: ReadApi, request: ReportRequest[VitalsParameters]) -> Answer:
     """Return percentiles and ratings of web vitals."""
-    own, scope = request.parameters, request.scope
-    if own.by == "day" and scope.to_ms - scope.from_ms > _MAX_DAYS * DAY_MS:
+    parameters, scope = request.parameters, request.scope
+    if parameters.by == "day" and scope.to_ms - scope.from_ms > _MAX_DAYS * DAY_MS:
         raise params.invalid("by", f"by=day takes a range of at most {_MAX_DAYS:,} days.")
-    if own.by and own.compare:
+    if parameters.by and parameters.compare:
         raise params.invalid("compare", "compare takes all metrics: it cannot be sent with by.")
     summaries: list[tuple[tuple[Any, ...], Summary]]
     of_ranges, before = dict[str, Any](), None
-    if own.by == "day":
-        days = await api.reports.vitals_by_day(scope, own.metric, request.requester)
-        columns, summaries = VITALS_DAY_COLUMNS, [((iso(begin_ms),), of) for begin_ms, of in days]
-    elif own.by:
-        values = await api.reports.vitals_by_value(scope, own.by, own.metric, own.limit, request.requester)
+    if parameters.by == "day":
+        days = await api.reports.vitals_by_day(scope, parameters.metric, request.requester)
+        columns, summaries = VITALS_DAY_COLUMNS, [((iso(begin_ms),), summary) for begin_ms, summary in days]
+    elif parameters.by:
+        values = await api.reports.vitals_by_value(
+            scope, parameters.by, parameters.metric, parameters.limit, request.requester
+        )
         columns, summaries = VITALS_VALUE_COLUMNS, [((row.value, row.events), row.summary) for row in values]
     else:
         of_ranges, (metrics, before) = await comparison.compared(api, request, (), partial(_both_vitals, api, request))
         columns = VITALS_COLUMNS
-        summaries = [((name, "" if name == "cls" else "ms"), of) for name, of in metrics.items()]
+        summaries = [((name, "" if name == "cls" else "ms"), summary) for name, summary in metrics.items()]
     meta = (
         request.meta()
         | of_ranges
         | {
-            "by": own.by or None,
-            "metric": own.metric if own.by else None,
-            "limit": own.limit if own.by in ("pathname", "device") else None,
-            "relative_error": max((of.relative_error for _, of in summaries), default=0),
+            "by": parameters.by or None,
+            "metric": parameters.metric if parameters.by else None,
+            "limit": parameters.limit if parameters.by in ("pathname", "device") else None,
+            "relative_error": max((summary.relative_error for _, summary in summaries), default=0),
             "thresholds": {name: {"good": good, "poor": poor} for name, (good, poor) in THRESHOLDS.items()},
         }
     )
-    rows = [(*names, *_summary(of)) for names, of in summaries]
+    rows = [(*names, *_summary(summary)) for names, summary in summaries]
     older = None if before is None else [(*names, *_summary(before[names[0]])) for names, _ in summaries]
     return comparison.beside(meta, columns, ("metric", "unit"), rows, older)
 
@@ -87,14 +89,14 @@ async def vitals(api: ReadApi, request: ReportRequest[VitalsParameters]) -> Answ
 async def _both_vitals(
     api: ReadApi, request: ReportRequest[VitalsParameters], scope: Scope, other: Scope | None
 ) -> tuple[dict[str, Summary], dict[str, Summary] | None]:
-    found = await api.reports.vitals(scope, request.requester)
-    return found, other and await api.reports.vitals(other, request.requester)
+    summaries = await api.reports.vitals(scope, request.requester)
+    return summaries, other and await api.reports.vitals(other, request.requester)
 
 
-def _summary(of: Summary) -> tuple[Any, ...]:
+def _summary(summary: Summary) -> tuple[Any, ...]:
     """Return the columns _SUMMARY; shares in percent."""
-    shares = (ratio(rated, of.samples, 100) for rated in (of.good, of.middling, of.poor))
-    return of.samples, *of.percentiles, *shares
+    shares = (ratio(rated, summary.samples, 100) for rated in (summary.good, summary.middling, summary.poor))
+    return summary.samples, *summary.percentiles, *shares
 
 
 # --- experiments
@@ -110,7 +112,7 @@ class ExperimentsParameters(Ranged):
 
 async def experiments(api: ReadApi, request: ReportRequest[ExperimentsParameters]) -> Answer:
     """Return the conversions of each experiment's variants, and what can be concluded from them."""
-    found, omitted = await api.reports.experiments(request.scope, request.requester)
+    listed, omitted = await api.reports.experiments(request.scope, request.requester)
     meta = request.meta() | {
         "visitor": "one day of the website",
         "confidence": 0.95,
@@ -118,26 +120,26 @@ async def experiments(api: ReadApi, request: ReportRequest[ExperimentsParameters
         "least_of_a_kind": significance.MIN_OF_A_KIND,
         "omitted": {
             "experiments": omitted,
-            "variants": sum(one.omitted[0] for one in found),
-            "goals": sum(one.omitted[1] for one in found),
+            "variants": sum(experiment.omitted[0] for experiment in listed),
+            "goals": sum(experiment.omitted[1] for experiment in listed),
         },
     }
-    return Answer(meta, _arms(found), [_experiment(one) for one in found])
+    return Answer(meta, _arms(listed), [_experiment(experiment) for experiment in listed])
 
 
-def _experiment(one: Experiment) -> dict[str, Any]:
-    is_off = one.split_p_value is not None and one.split_p_value < significance.SPLIT_IS_OFF_BELOW
+def _experiment(experiment: Experiment) -> dict[str, Any]:
+    is_off = experiment.split_p_value is not None and experiment.split_p_value < significance.SPLIT_IS_OFF_BELOW
     return {
-        "experiment": one.name,
-        "baseline": next(iter(one.visitors)),
-        "variants": [{"variant": variant, "visitors": visitors} for variant, visitors in one.visitors.items()],
-        "split": {"p_value": one.split_p_value, "is_off": is_off},
+        "experiment": experiment.name,
+        "baseline": next(iter(experiment.visitors)),
+        "variants": [{"variant": variant, "visitors": visitors} for variant, visitors in experiment.visitors.items()],
+        "split": {"p_value": experiment.split_p_value, "is_off": is_off},
         "goals": [
             {
                 "goal": goal.goal or None,
                 "variants": [{"variant": arm.variant, "visitors": arm.visitors, **_arm(arm)} for arm in goal.arms],
             }
-            for goal in one.goals
+            for goal in experiment.goals
         ],
     }
 
@@ -162,12 +164,12 @@ def _percent(rate: float | None) -> float | None:
     return None if rate is None else round(100 * rate, 2)
 
 
-def _arms(found: Iterable[Experiment]) -> Iterable[tuple[Any, ...]]:
+def _arms(listed: Iterable[Experiment]) -> Iterable[tuple[Any, ...]]:
     """Return a row of EXPERIMENT_COLUMNS for each variant of each goal."""
-    for one in found:
-        for goal in one.goals:
+    for experiment in listed:
+        for goal in experiment.goals:
             for arm in goal.arms:
-                yield one.name, goal.goal or None, arm.variant, arm.visitors, *_arm(arm).values()
+                yield experiment.name, goal.goal or None, arm.variant, arm.visitors, *_arm(arm).values()
 
 
 # --- heatmaps
@@ -183,14 +185,14 @@ class HeatmapPagesParameters:
 
 
 def _pathname(sent: Sent) -> str:
-    given = sent.value("pathname")
-    if given is None:
+    pathname = sent.value("pathname")
+    if pathname is None:
         raise params.invalid("pathname", "pathname is required: the path of the page, such as / or /pricing.")
-    given = normal_path(given)
-    if len(given) > MAX_PATH_CHARACTERS:
-        message = f"pathname must have at most {MAX_PATH_CHARACTERS} characters (got {len(given)})."
+    pathname = normal_path(pathname)
+    if len(pathname) > MAX_PATH_CHARACTERS:
+        message = f"pathname must have at most {MAX_PATH_CHARACTERS} characters (got {len(pathname)})."
         raise params.invalid("pathname", message)
-    return given
+    return pathname
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,29 +206,29 @@ class HeatmapParameters:
 
 async def heatmap(api: ReadApi, request: ReportRequest[HeatmapParameters]) -> Answer:
     """Return where a page was clicked and how far down it was seen."""
-    own, days = request.parameters, _days(request)
-    widths, number = _widths(own.filters), request.website.number
-    found = await api.reports.heatmap(number, own.pathname, days, widths, request.requester)
+    parameters, days = request.parameters, _days(request)
+    widths, number = _widths(parameters.filters), request.website.number
+    report = await api.reports.heatmap(number, parameters.pathname, days, widths, request.requester)
     data = {
-        "grid": found.grid,
+        "grid": report.grid,
         "bins_x": BINS_X,
         "bin_height": BIN_HEIGHT_PX,
-        "samples": found.samples,
-        "clicks": found.clicks,
-        "scroll": found.scroll,
-        "texts": found.texts,
+        "samples": report.samples,
+        "clicks": report.clicks,
+        "scroll": report.scroll,
+        "texts": report.texts,
     }
-    meta = _day_meta(request) | {"pathname": own.pathname, "cells": found.cells}
-    return Answer(meta, found.grid, data)
+    meta = _day_meta(request) | {"pathname": parameters.pathname, "cells": report.cells}
+    return Answer(meta, report.grid, data)
 
 
 async def heatmap_pages(api: ReadApi, request: ReportRequest[HeatmapPagesParameters]) -> Answer:
     """Return the pages with the most heatmap data."""
-    own, days = request.parameters, _days(request)
-    widths, number = _widths(own.filters), request.website.number
-    found = await api.reports.heatmap_pages(number, days, widths, own.limit, request.requester)
-    unset = dict(zip(HEATMAP_PAGE_COLUMNS[1:], found.unset, strict=True))
-    return Answer(_day_meta(request) | {"limit": own.limit, "unset": unset}, found.rows)
+    parameters, days = request.parameters, _days(request)
+    widths, number = _widths(parameters.filters), request.website.number
+    pages = await api.reports.heatmap_pages(number, days, widths, parameters.limit, request.requester)
+    unset = dict(zip(HEATMAP_PAGE_COLUMNS[1:], pages.unset, strict=True))
+    return Answer(_day_meta(request) | {"limit": parameters.limit, "unset": unset}, pages.rows)
 
 
 def _days(request: ReportRequest[Any]) -> range:
@@ -248,4 +250,4 @@ def _day_meta(request: ReportRequest[Any]) -> dict[str, Any]:
 
 def _widths(filters: Filters) -> tuple[str, ...]:
     """Return the requested classes of viewport widths; all where none is named."""
-    return tuple(value for of in filters for value in of.values) or WIDTHS
+    return tuple(value for filter_ in filters for value in filter_.values) or WIDTHS

@@ -125,7 +125,7 @@ def oidc(settings: Settings, clock: Clock) -> Oidc | None:
         raise BadSetting(f"--oidc-scopes must contain openid (got {settings.oidc_scopes!r})")
     if find_spec("joserfc") is None:
         raise BadSetting(f"--oidc-issuer needs the extra oidc: {install_command('oidc')}")
-    roles: dict[str, Any] = dict(one.rsplit("=", 1) for one in settings.oidc_role)
+    roles: dict[str, Any] = dict(entry.rsplit("=", 1) for entry in settings.oidc_role)
     create: Any = None if settings.oidc_create == "none" else settings.oidc_create
     client = Client(
         settings.oidc_issuer,
@@ -152,22 +152,22 @@ def _secret(settings: Settings) -> str:
 
 def _oidc(request: web.Request) -> Oidc:
     """Return the sign-in of the settings. Raises ApiError 404 without one."""
-    found = request.app[OIDC]
-    if found is None:
+    provider = request.app[OIDC]
+    if provider is None:
         raise ApiError(errors.NOT_FOUND)
-    return found
+    return provider
 
 
 def single_sign_on(request: web.Request) -> dict[str, str] | None:
     """Return what the pages show of the sign-in: the text of its button, empty for that of the page; None without."""
-    found = request.app[OIDC]
-    return None if found is None else {"name": found.name}
+    provider = request.app[OIDC]
+    return None if provider is None else {"name": provider.name}
 
 
 def logout_path(request: web.Request, via: str) -> str | None:
     """Return where a person goes after logging out of a session, to end that of the provider too."""
-    found = request.app[OIDC]
-    return "/sign-in/oidc/logout" if found is not None and found.ends_session and via == "oidc" else None
+    provider = request.app[OIDC]
+    return "/sign-in/oidc/logout" if provider is not None and provider.ends_session and via == "oidc" else None
 
 
 # --- the cookie
@@ -192,10 +192,10 @@ def pending_of(request: web.Request) -> Pending | None:
     if not hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), expected.encode()):
         return None
     try:
-        found = Pending(*orjson.loads(urlsafe_b64decode(sealed + b"=" * (-len(sealed) % 4))))
+        pending = Pending(*orjson.loads(urlsafe_b64decode(sealed + b"=" * (-len(sealed) % 4))))
     except (ValueError, TypeError, NotBase64):
         return None
-    return found if found.ends_ms > auth.clock.monotonic_wall_ms() else None
+    return pending if pending.ends_ms > auth.clock.monotonic_wall_ms() else None
 
 
 def _keep(request: web.Request, pending: Pending) -> None:

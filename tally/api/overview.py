@@ -52,22 +52,26 @@ async def overview(
     # Of a period that is not over, the one before is counted up to the same time.
     others = [previous(span, passed(span, now_ms)) for span in spans]
     keys = [
-        api.etag("overview", one.id, one.week_start, api.reports.version(one.number), *_identity(span), other)
-        for one, span, other in zip(websites, spans, others, strict=True)
+        api.etag(
+            "overview", website.id, website.week_start, api.reports.version(website.number), *_identity(span), other
+        )
+        for website, span, other in zip(websites, spans, others, strict=True)
     ]
 
     async def compute(is_gone: Callable[[], bool]) -> list[dict[str, Any] | None]:
         for_page = Requester(requester.claim, is_gone)
-        found = [await _counted(api, *one, for_page) for one in zip(websites, spans, others, keys, strict=True)]
-        api.overviews.update(zip(keys, found, strict=True))
+        counted = [await _counted(api, *parts, for_page) for parts in zip(websites, spans, others, keys, strict=True)]
+        api.overviews.update(zip(keys, counted, strict=True))
         while len(api.overviews) > max(MAX_CACHED, len(keys)):
             del api.overviews[next(iter(api.overviews))]
-        return found
+        return counted
 
-    found = await api.overview_answers.do(" ".join(keys), requester.is_gone, compute)
+    answered = await api.overview_answers.do(" ".join(keys), requester.is_gone, compute)
     return [
-        of and of | {"active_visitors": (await api.reports.realtime(one.number, now_ms, requester)).active_visitors}
-        for of, one in zip(found, websites, strict=True)
+        figures
+        and figures
+        | {"active_visitors": (await api.reports.realtime(website.number, now_ms, requester)).active_visitors}
+        for figures, website in zip(answered, websites, strict=True)
     ]
 
 
@@ -114,6 +118,6 @@ def interval_of(span: Range) -> Interval:
     return "hour" if days <= 1 else "day" if days <= _MAX_DAYS else "month"
 
 
-def _figures(of: Stats) -> dict[str, Any]:
-    found = rounded(of)
-    return {name: found[name] for name in FIGURES}
+def _figures(stats: Stats) -> dict[str, Any]:
+    figures = rounded(stats)
+    return {name: figures[name] for name in FIGURES}

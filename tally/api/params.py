@@ -108,24 +108,27 @@ def parameters_of(declared: type[Any]) -> tuple[Parameter, ...]:
 
 def names_of(declared: type[Any]) -> frozenset[str]:
     """Return the names of a dataclass's parameters, without filters."""
-    return frozenset(name for one in parameters_of(declared) for name in one.names)
+    return frozenset(name for parameter in parameters_of(declared) for name in parameter.names)
 
 
 def filters_of(declared: type[Any]) -> tuple[str, ...]:
     """Return the fields that filter_<field> may name."""
-    return tuple(field for one in parameters_of(declared) for field in one.filters)
+    return tuple(field for parameter in parameters_of(declared) for field in parameter.filters)
 
 
 def read(declared: type[P], sent: Sent, more: Sequence[str] = ()) -> P:
     """Return a request's parameters, checked. `more`: names that the caller reads itself. Raises ApiError 400."""
     _refuse_unknown(declared, sent.query, more)
-    return declared(*(one.read(sent) for one in parameters_of(declared)))
+    return declared(*(parameter.read(sent) for parameter in parameters_of(declared)))
 
 
 def identity(parameters: Any) -> tuple[Any, ...]:
     """Return the parameters on which the response depends, for its ETag."""
     values = (getattr(parameters, field.name) for field in dataclasses.fields(parameters) if field.compare)
-    return tuple((one.from_ms, one.to_ms, one.days, one.tz.key) if isinstance(one, Range) else one for one in values)
+    return tuple(
+        (value.from_ms, value.to_ms, value.days, value.tz.key) if isinstance(value, Range) else value
+        for value in values
+    )
 
 
 def invalid(name: str, message: str) -> ApiError:
@@ -149,7 +152,7 @@ def _names(query: MultiMapping[str]) -> Iterable[str]:
 
 def _refuse_unknown(declared: type[Any], query: MultiMapping[str], more: Sequence[str]) -> None:
     allowed = names_of(declared).union(more)
-    repeated = {name for one in parameters_of(declared) if one.is_repeated for name in one.names}
+    repeated = {name for parameter in parameters_of(declared) if parameter.is_repeated for name in parameter.names}
     takes_filters = bool(filters_of(declared))
     for name in _names(query):
         # Pages add _=<number> to a URL to get past caches.
@@ -270,56 +273,56 @@ def filter_by_width() -> Any:
     """Declare filter_device for the classes of viewport widths that heatmaps have."""
 
     def read_widths(sent: Sent) -> Filters:
-        found = _filters(sent, ("device",), properties=False)
-        for of in found:
-            if of.operator != "=" or set(of.values) - set(WIDTHS):
+        filters = _filters(sent, ("device",), properties=False)
+        for filter_ in filters:
+            if filter_.operator != "=" or set(filter_.values) - set(WIDTHS):
                 raise invalid("filter_device", f"filter_device must be one of {', '.join(WIDTHS)} for heatmaps.")
-        return found
+        return filters
 
     return parameter(read_widths, filters=("device",))
 
 
 def _filters(sent: Sent, fields: Sequence[str], properties: bool) -> Filters:
     """Return the filters of a query. The name of a parameter ends at the first `=`: `filter_country!` is `!=`."""
-    found: dict[str, Filter] = {}
+    filters: dict[str, Filter] = {}
     for name in _names(sent.query):
         if name.startswith("filter_") and not (name == GOAL_FILTER and "type" in fields):
-            of = _filter(name, tuple(dict.fromkeys(sent.query.getall(name))), sent, fields, properties)
-            known = found.get(of.name)
-            if known is not None and known != of:
+            filter_ = _filter(name, tuple(dict.fromkeys(sent.query.getall(name))), sent, fields, properties)
+            known = filters.get(filter_.name)
+            if known is not None and known != filter_:
                 raise invalid(name[:100], f"{name[:100]} must be written in one way.")
-            found[of.name] = of
-    if len(found) > MAX_FILTERS:
-        raise invalid("filter", f"A request takes at most {MAX_FILTERS} filters (got {len(found)}).")
-    return tuple(found.values())
+            filters[filter_.name] = filter_
+    if len(filters) > MAX_FILTERS:
+        raise invalid("filter", f"A request takes at most {MAX_FILTERS} filters (got {len(filters)}).")
+    return tuple(filters.values())
 
 
 def _filter(name: str, values: tuple[str, ...], sent: Sent, fields: Sequence[str], properties: bool) -> Filter:
     # An `=` may also be in the name, percent-encoded.
     field = name.removeprefix("filter_").removesuffix("=")
-    operator = next((one for one in OPERATORS[1:] if field.endswith(one[0])), OPERATORS[0])
-    of = Filter(field.removesuffix(operator[:-1]), operator, values)
-    if of.property_name is not None and properties:
-        if not 0 < len(of.property_name.encode()) <= MAX_EVENT_DATA_BYTES:
+    operator = next((value for value in OPERATORS[1:] if field.endswith(value[0])), OPERATORS[0])
+    filter_ = Filter(field.removesuffix(operator[:-1]), operator, values)
+    if filter_.property_name is not None and properties:
+        if not 0 < len(filter_.property_name.encode()) <= MAX_EVENT_DATA_BYTES:
             raise invalid(name[:100], f"{PROPERTY_PREFIX} must be followed by the name of a property.")
-    elif of.field not in fields:
-        raise _unknown_filter(name, of.field, fields, properties)
-    values = tuple(dict.fromkeys(stored_form(of.field, one, is_part=not of.is_exact) for one in values))
-    of = dataclasses.replace(of, values=values)
+    elif filter_.field not in fields:
+        raise _unknown_filter(name, filter_.field, fields, properties)
+    values = tuple(dict.fromkeys(stored_form(filter_.field, value, is_part=not filter_.is_exact) for value in values))
+    filter_ = dataclasses.replace(filter_, values=values)
     longest = max(map(len, values))
     if longest > _MAX_CHARACTERS:
         raise invalid(name[:100], f"{name[:100]} must have at most {_MAX_CHARACTERS} characters (got {longest}).")
-    if not of.is_exact and len(values) > MAX_PARTS:
+    if not filter_.is_exact and len(values) > MAX_PARTS:
         raise invalid(name[:100], f"{name[:100]} must be sent at most {MAX_PARTS} times (got {len(values)}).")
-    if not of.is_exact and "" in values:
-        raise invalid(name, f"{name} must not be empty: {of.operator} compares a part of a text.")
-    if of.field == "type" and of.is_exact and not {*values} <= {"", *sent.types}:
+    if not filter_.is_exact and "" in values:
+        raise invalid(name, f"{name} must not be empty: {filter_.operator} compares a part of a text.")
+    if filter_.field == "type" and filter_.is_exact and not {*values} <= {"", *sent.types}:
         raise invalid(name, f"filter_type must be one of {', '.join(sent.types)}.")
-    return of
+    return filter_
 
 
 def _unknown_filter(name: str, field: str, fields: Sequence[str], properties: bool) -> ApiError:
-    takes = [f"filter_{one}" for one in (*fields, *[f"{PROPERTY_PREFIX}<name>"] * properties)]
+    takes = [f"filter_{filter_name}" for filter_name in (*fields, *[f"{PROPERTY_PREFIX}<name>"] * properties)]
     near = difflib.get_close_matches(field[:100], fields, 1)
     meant = f" (did you mean filter_{near[0]}?)" if near else ""
     return invalid(name[:100], f"Unknown filter{meant}: filters are {', '.join(takes)}.")
@@ -328,10 +331,10 @@ def _unknown_filter(name: str, field: str, fields: Sequence[str], properties: bo
 def parse_filters(written: Sequence[str]) -> Filters:
     """Return filters that are written as in a query, each `name=value` without encoding. Raises ApiError 400."""
     query: MultiDict[str] = MultiDict()
-    for one in written:
-        name, equals, value = one.partition("=")
+    for text in written:
+        name, equals, value = text.partition("=")
         if not equals or not name.startswith("filter_") or name == GOAL_FILTER:
-            raise invalid("filters", f"A filter must be filter_<field>=<value> (got {shown(one)}).")
+            raise invalid("filters", f"A filter must be filter_<field>=<value> (got {shown(text)}).")
         query.add(name, value)
     return _filters(Sent(query, {}, 0), FILTERS, properties=True)
 
@@ -363,23 +366,29 @@ _GOAL_FILTERS = {
 
 def _saved(sent: Sent, name: str, kind: Kind) -> Definition | None:
     """Return the definition that a parameter names by its id; None where it was not sent. Raises ApiError 400."""
-    given = sent.value(name)
-    if given is None:
+    id = sent.value(name)
+    if id is None:
         return None
-    for one in sent.definitions:
-        if (one.kind, one.id) == (kind, given):
-            return one
-    raise invalid(name, f"{name} must be the id of a {kind} of this website (got {shown(given)}).")
+    for definition in sent.definitions:
+        if (definition.kind, definition.id) == (kind, id):
+            return definition
+    raise invalid(name, f"{name} must be the id of a {kind} of this website (got {shown(id)}).")
 
 
-def _conditions(of: Definition) -> Filters:
+def _conditions(definition: Definition) -> Filters:
     """Return what an event has to match to count for a goal."""
-    return (*parse_filters(_GOAL_FILTERS[of.content["type"]]), *parse_filters(of.content["match"]))
+    return (*parse_filters(_GOAL_FILTERS[definition.content["type"]]), *parse_filters(definition.content["match"]))
 
 
-def _saved_goal(of: Definition) -> SavedGoal:
-    own = of.content
-    return SavedGoal(of.id, own["name"], own["type"], own["currency"], Goal(_conditions(of), own["value"]))
+def _saved_goal(definition: Definition) -> SavedGoal:
+    content = definition.content
+    return SavedGoal(
+        definition.id,
+        content["name"],
+        content["type"],
+        content["currency"],
+        Goal(_conditions(definition), content["value"]),
+    )
 
 
 def saved_goals(sent: Sent) -> tuple[SavedGoal, ...]:
@@ -389,15 +398,15 @@ def saved_goals(sent: Sent) -> tuple[SavedGoal, ...]:
 
 def goals_of(definitions: Iterable[Definition]) -> tuple[SavedGoal, ...]:
     """Return the goals among what an owner has saved, oldest first."""
-    return tuple(_saved_goal(one) for one in definitions if one.kind == "goal")
+    return tuple(_saved_goal(definition) for definition in definitions if definition.kind == "goal")
 
 
 def goal() -> Any:
     """Declare a goal by its id; None where it was not sent."""
 
     def read_goal(sent: Sent) -> SavedGoal | None:
-        found = _saved(sent, "goal", "goal")
-        return None if found is None else _saved_goal(found)
+        definition = _saved(sent, "goal", "goal")
+        return None if definition is None else _saved_goal(definition)
 
     return parameter(read_goal, "goal")
 
@@ -406,18 +415,18 @@ def saved_filters(fields: Sequence[str] = FILTERS, properties: bool = True) -> A
     """Declare `segment`, whose filters may be of some fields; and `filter_goal`, where events have a type."""
 
     def read_saved(sent: Sent) -> tuple[SavedFilters, ...]:
-        found = []
+        saved = []
         segment = _saved(sent, "segment", "segment")
         if segment is not None:
             filters = parse_filters(segment.content["filters"])
-            for of in filters:
-                if of.field not in fields and not (of.property_name is not None and properties):
-                    raise invalid("segment", f"This endpoint takes no filter_{of.field}, which the segment has.")
-            found.append(SavedFilters("segment", segment.id, filters))
+            for filter_ in filters:
+                if filter_.field not in fields and not (filter_.property_name is not None and properties):
+                    raise invalid("segment", f"This endpoint takes no filter_{filter_.field}, which the segment has.")
+            saved.append(SavedFilters("segment", segment.id, filters))
         goal = _saved(sent, GOAL_FILTER, "goal") if "type" in fields else None
         if goal is not None:
-            found.append(SavedFilters(GOAL_FILTER, goal.id, _conditions(goal)))
-        return tuple(found)
+            saved.append(SavedFilters(GOAL_FILTER, goal.id, _conditions(goal)))
+        return tuple(saved)
 
     return parameter(read_saved, "segment", *([GOAL_FILTER] if "type" in fields else []))
 
@@ -434,24 +443,24 @@ def number(name: str, least: int, most: int, default: int) -> Any:
 
 def whole_number(sent: Sent, name: str, least: int, most: int, default: int) -> int:
     """Return the value of a parameter that is a whole number. Raises ApiError 400."""
-    given = sent.value(name)
-    if given is None:
+    number = sent.value(name)
+    if number is None:
         return default
-    if not re.fullmatch(r"[0-9]{1,4}", given) or not least <= int(given) <= most:
-        raise invalid(name, f"{name} must be between {least} and {most} (got {shown(given)}).")
-    return int(given)
+    if not re.fullmatch(r"[0-9]{1,4}", number) or not least <= int(number) <= most:
+        raise invalid(name, f"{name} must be between {least} and {most} (got {shown(number)}).")
+    return int(number)
 
 
 def offset() -> Any:
     """Declare how many rows are skipped."""
 
     def read_offset(sent: Sent) -> int:
-        given = sent.value("offset")
-        if given is None:
+        number = sent.value("offset")
+        if number is None:
             return 0
-        if not re.fullmatch(r"[0-9]{1,5}", given) or int(given) > MAX_OFFSET:
-            raise invalid("offset", f"offset must be between 0 and {MAX_OFFSET} (got {shown(given)}).")
-        return int(given)
+        if not re.fullmatch(r"[0-9]{1,5}", number) or int(number) > MAX_OFFSET:
+            raise invalid("offset", f"offset must be between 0 and {MAX_OFFSET} (got {shown(number)}).")
+        return int(number)
 
     return parameter(read_offset, "offset")
 
@@ -463,12 +472,12 @@ def choice(name: str, choices: Sequence[str], default: str = "") -> Any:
 
 def chosen(sent: Sent, name: str, choices: Sequence[str], default: str = "") -> str:
     """Return the value of a parameter with fixed values. Raises ApiError 400."""
-    given = sent.value(name)
-    if given is None:
+    choice = sent.value(name)
+    if choice is None:
         return default
-    if given not in choices:
-        raise invalid(name, f"{name} must be {' or '.join(choices)} (got {shown(given)}).")
-    return given
+    if choice not in choices:
+        raise invalid(name, f"{name} must be {' or '.join(choices)} (got {shown(choice)}).")
+    return choice
 
 
 def list_order(name: str, figures: Sequence[str]) -> Any:
@@ -487,16 +496,16 @@ def choices(name: str, allowed: Sequence[str], default: Sequence[str] = ()) -> A
     """Declare a comma-separated list of fixed values, each at most once; it is required where there is no default."""
 
     def read_choices(sent: Sent) -> tuple[str, ...]:
-        given = sent.value(name)
-        if given is None and not default:
+        text = sent.value(name)
+        if text is None and not default:
             raise invalid(name, f"{name} is required: some of {', '.join(allowed)}, separated by commas.")
-        if given is None:
+        if text is None:
             return tuple(default)
-        found = tuple(given.split(",", len(allowed)))
-        if not set(found) <= set(allowed) or len(set(found)) < len(found):
+        chosen = tuple(text.split(",", len(allowed)))
+        if not set(chosen) <= set(allowed) or len(set(chosen)) < len(chosen):
             takes = ", ".join(allowed)
-            raise invalid(name, f"{name} must be some of {takes}, separated by commas (got {shown(given)}).")
-        return found
+            raise invalid(name, f"{name} must be some of {takes}, separated by commas (got {shown(text)}).")
+        return chosen
 
     return parameter(read_choices, name)
 
@@ -505,10 +514,10 @@ def text(name: str, description: str, min_length: int, max_length: int) -> Any:
     """Declare a required text."""
 
     def read_text(sent: Sent) -> str:
-        given = sent.value(name)
-        if given is None:
+        value = sent.value(name)
+        if value is None:
             raise invalid(name, f"{name} is required: {description}.")
-        return _bounded(name, given, min_length, max_length)
+        return _bounded(name, value, min_length, max_length)
 
     return parameter(read_text, name)
 
@@ -517,17 +526,17 @@ def optional_text(name: str, max_length: int) -> Any:
     """Declare a text, which may be empty; None where it was not sent."""
 
     def read_text(sent: Sent) -> str | None:
-        given = sent.value(name)
-        return None if given is None else _bounded(name, given, 0, max_length)
+        value = sent.value(name)
+        return None if value is None else _bounded(name, value, 0, max_length)
 
     return parameter(read_text, name)
 
 
-def _bounded(name: str, given: str, min_length: int, max_length: int) -> str:
-    if not min_length <= len(given) <= max_length:
+def _bounded(name: str, value: str, min_length: int, max_length: int) -> str:
+    if not min_length <= len(value) <= max_length:
         size = f"{min_length} to {max_length}" if min_length else f"at most {max_length}"
-        raise invalid(name, f"{name} must have {size} characters (got {len(given)}).")
-    return given
+        raise invalid(name, f"{name} must have {size} characters (got {len(value)}).")
+    return value
 
 
 def path_part(name: str, choices: Sequence[str]) -> Any:
@@ -543,9 +552,9 @@ def path_part(name: str, choices: Sequence[str]) -> Any:
 
 def wants_csv(sent: Sent, accept: str) -> bool:
     """Return whether a request accepts CSV: by `format`, else by its Accept header. Raises ApiError 400."""
-    given = chosen(sent, "format", ("json", "csv"))
-    if given:
-        return given == "csv"
+    format = chosen(sent, "format", ("json", "csv"))
+    if format:
+        return format == "csv"
     weights = {"text/csv": 0.0, "application/json": 0.0}
     for part in accept.lower().split(","):
         kind, _, rest = (piece.strip() for piece in part.partition(";"))
@@ -555,11 +564,11 @@ def wants_csv(sent: Sent, accept: str) -> bool:
     return weights["text/csv"] > weights["application/json"]
 
 
-def shown(given: str) -> str:
+def shown(value: str) -> str:
     """Return a value as an error repeats it: quoted unless it is a number, printable, and cut where it is long."""
-    if re.fullmatch("[0-9]{1,20}", given):
-        return given
-    cut = given if len(given) <= _SHOWN_CHARACTERS else given[:_SHOWN_CHARACTERS] + "..."
+    if re.fullmatch("[0-9]{1,20}", value):
+        return value
+    cut = value if len(value) <= _SHOWN_CHARACTERS else value[:_SHOWN_CHARACTERS] + "..."
     return f'"{cut}"' if cut.isprintable() else ascii(cut)
 
 

@@ -49,7 +49,7 @@ async def listed(request: web.Request) -> web.Response:
         limit=_MAX_REFUSED,
     )
     shown = {
-        "passkeys": [_shown(one) for one in stored],
+        "passkeys": [_shown(passkey) for passkey in stored],
         "max": passkeys.MAX_PASSKEYS,
         # Why there can be none: `base_url` or `extra`.
         "unavailable": auth.no_passkeys or None,
@@ -58,10 +58,10 @@ async def listed(request: web.Request) -> web.Response:
     return json_response({"data": shown})
 
 
-def _shown(one: Passkey) -> dict[str, str | None]:
-    used = None if one.last_used_day is None else iso(one.last_used_day * DAY_MS)[:10]
-    created = iso(one.created_ms)
-    return {"id": webauthn.encoded(one.id), "name": one.name, "created_at": created, "last_used_on": used}
+def _shown(passkey: Passkey) -> dict[str, str | None]:
+    used = None if passkey.last_used_day is None else iso(passkey.last_used_day * DAY_MS)[:10]
+    created = iso(passkey.created_ms)
+    return {"id": webauthn.encoded(passkey.id), "name": passkey.name, "created_at": created, "last_used_on": used}
 
 
 async def begin(request: web.Request) -> web.Response:
@@ -74,7 +74,7 @@ async def begin(request: web.Request) -> web.Response:
     _check_count(known)
     challenge = auth.session_challenges.new(auth.clock.monotonic_ns(), session.digest)
     handle = passkeys.handle_of(person.number, auth.registry.key_salt)
-    options = webauthn.creation_options(party, challenge, handle, person.email, [one.id for one in known])
+    options = webauthn.creation_options(party, challenge, handle, person.email, [passkey.id for passkey in known])
     return json_response({"data": options})
 
 
@@ -122,7 +122,7 @@ async def remove(request: web.Request) -> web.Response:
     except BadPasskey:
         raise ApiError(errors.UNKNOWN_PASSKEY) from None
     known = await auth.registry.lookup(passkeys.passkeys_of, number)
-    name = next((one.name for one in known if one.id == id), None)
+    name = next((passkey.name for passkey in known if passkey.id == id), None)
     if name is None:
         raise ApiError(errors.UNKNOWN_PASSKEY)
     step = partial(passkeys.remove, person=number, id=id, session=session.digest)

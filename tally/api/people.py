@@ -52,8 +52,8 @@ async def members(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session = await auth.session(request)
     account = auth.account(request, session, "people")
-    found = [one for one in auth.registry.cache.members.values() if one.account == account.number]
-    return json_response({"data": [_member(auth, one, session) for one in found]})
+    members_of_account = [member for member in auth.registry.cache.members.values() if member.account == account.number]
+    return json_response({"data": [_member(auth, member, session) for member in members_of_account]})
 
 
 def _member(auth: Auth, member: Membership, session: Session) -> dict[str, Any]:
@@ -74,15 +74,15 @@ def _ids(auth: Auth, numbers: "frozenset[int] | tuple[int, ...] | None") -> list
     """Return the ids of websites by their numbers, without deleted ones; None means all."""
     if numbers is None:
         return None
-    return [one.id for one in auth.registry.cache.websites.values() if one.number in numbers]
+    return [website.id for website in auth.registry.cache.websites.values() if website.number in numbers]
 
 
 def _in_path(request: web.Request, account: Account) -> Membership:
     """Return the member in the path. Raises ApiError 404."""
-    given = request.match_info["number"]
-    for one in request.app[AUTH].registry.cache.members.values():
-        if one.account == account.number and str(one.person) == given:
-            return one
+    number = request.match_info["number"]
+    for member in request.app[AUTH].registry.cache.members.values():
+        if member.account == account.number and str(member.person) == number:
+            return member
     raise ApiError(errors.UNKNOWN_PERSON)
 
 
@@ -153,18 +153,18 @@ async def invitations(request: web.Request) -> web.Response:
     """GET /api/account/invitations: the open invitations of the account, oldest first."""
     auth = request.app[AUTH]
     account = auth.account(request, await auth.session(request), "people")
-    found = await auth.registry.lookup(people.invitations, account.number, auth.clock.wall_ms())
-    return json_response({"data": [_invitation(auth, one) for one in found]})
+    listed = await auth.registry.lookup(people.invitations, account.number, auth.clock.wall_ms())
+    return json_response({"data": [_invitation(auth, invitation) for invitation in listed]})
 
 
-def _invitation(auth: Auth, one: Invitation) -> dict[str, Any]:
+def _invitation(auth: Auth, invitation: Invitation) -> dict[str, Any]:
     return {
-        "id": one.id,
-        "email": one.email,
-        "role": one.role,
-        "websites": _ids(auth, one.websites),
-        "created_at": iso(one.created_ms),
-        "expires_at": iso(one.expires_ms),
+        "id": invitation.id,
+        "email": invitation.email,
+        "role": invitation.role,
+        "websites": _ids(auth, invitation.websites),
+        "created_at": iso(invitation.created_ms),
+        "expires_at": iso(invitation.expires_ms),
     }
 
 
@@ -220,17 +220,17 @@ def _role(sent: dict[str, Any]) -> Role:
 
 def _websites(auth: Auth, account: Account, sent: dict[str, Any], role: Role) -> frozenset[int] | None:
     """Return the numbers of the websites to which a member is limited; None means all. Raises ApiError 400."""
-    given = sent.get("websites")
-    if given is None:
+    ids = sent.get("websites")
+    if ids is None:
         return None
     if role not in LIMITED_ROLES:
         raise invalid("websites", f"{role}s see all websites: websites must be null.")
-    if not isinstance(given, list) or len(given) > MAX_LIMIT or not all(isinstance(one, str) for one in given):
+    if not isinstance(ids, list) or len(ids) > MAX_LIMIT or not all(isinstance(website, str) for website in ids):
         raise invalid("websites", f"websites must be a list of at most {MAX_LIMIT} ids of websites, or null.")
-    own = {one.id: one.number for one in auth.registry.cache.websites_of(account.number)}
-    if not own.keys() >= set(given):
+    numbers = {website.id: website.number for website in auth.registry.cache.websites_of(account.number)}
+    if not numbers.keys() >= set(ids):
         raise invalid("websites", "websites: the account has no website of one of these ids.")
-    return frozenset(own[one] for one in given)
+    return frozenset(numbers[website] for website in ids)
 
 
 # --- accepting
@@ -239,14 +239,14 @@ def _websites(auth: Auth, account: Account, sent: dict[str, Any], role: Role) ->
 async def invitation(request: web.Request) -> web.Response:
     """GET /api/account/invitation: what the invitation of the header Invitation-Token offers."""
     auth = request.app[AUTH]
-    found = await open_invitation(auth, request)
+    opened = await open_invitation(auth, request)
     session = auth.found(request)
     shown = {
-        "account": auth.registry.cache.accounts[found.account].name,
-        "email": found.email,
-        "role": found.role,
+        "account": auth.registry.cache.accounts[opened.account].name,
+        "email": opened.email,
+        "role": opened.role,
         # A person with a password signs in first.
-        "has_person": with_address(auth.registry.cache.people.values(), found.email) is not None,
+        "has_person": with_address(auth.registry.cache.people.values(), opened.email) is not None,
         "signed_in_as": session and session.person.email,
     }
     return json_response({"data": shown})
@@ -257,16 +257,16 @@ async def accept(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     auth.check_site(request)
     sent = await body(request, ("password",))
-    found, session = await open_invitation(auth, request), auth.found(request)
+    opened, session = await open_invitation(auth, request), auth.found(request)
     digest, now_ms = invitation_digest(auth, request), auth.clock.wall_ms()
     if session is not None:
-        if session.person.email.lower() != found.email.lower():
-            raise ApiError(errors.OTHER_PERSON, f"This invitation is for {found.email}: log in as that person.")
+        if session.person.email.lower() != opened.email.lower():
+            raise ApiError(errors.OTHER_PERSON, f"This invitation is for {opened.email}: log in as that person.")
         number, password_hash = session.person.number, None
-    elif with_address(auth.registry.cache.people.values(), found.email) is not None:
-        raise ApiError(errors.NOT_LOGGED_IN, f"Log in as {found.email} first.")
+    elif with_address(auth.registry.cache.people.values(), opened.email) is not None:
+        raise ApiError(errors.NOT_LOGGED_IN, f"Log in as {opened.email} first.")
     elif not auth.has_passwords:
-        raise ApiError(errors.NOT_LOGGED_IN, f"Sign in as {found.email} first: this server has no passwords.")
+        raise ApiError(errors.NOT_LOGGED_IN, f"Sign in as {opened.email} first: this server has no passwords.")
     else:
         password = text(sent, "password")
         if not passwords.is_allowed(password):
@@ -274,12 +274,12 @@ async def accept(request: web.Request) -> web.Response:
         number, password_hash = None, await auth.hashing(passwords.hashed, password)
 
     try:
-        person = await auth.registry.change(changes.accept_invitation, found, digest, number, password_hash, now_ms)
+        person = await auth.registry.change(changes.accept_invitation, opened, digest, number, password_hash, now_ms)
     except AccountError as failure:
         raise _refusal(failure) from None
     if password_hash is not None:
         await begin_with_new_password(request, person, password_hash)
-    return json_response({"data": {"account": found.account}}, 201)
+    return json_response({"data": {"account": opened.account}}, 201)
 
 
 async def sign_in_by_link(request: web.Request) -> web.Response:

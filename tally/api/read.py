@@ -37,7 +37,7 @@ def by_key(scope: Scope) -> Authorise:
 
 def websites_of(api: ReadApi, key: ApiKey) -> list[Website]:
     """Return the websites that a key may read, oldest first."""
-    return [one for one in api.registry.cache.websites_of(key.account) if key.grant.covers(one.id)]
+    return [website for website in api.registry.cache.websites_of(key.account) if key.grant.covers(website.id)]
 
 
 async def content(request: web.Request, key: ApiKey, query: MultiMapping[str]) -> dict[str, Any]:
@@ -60,8 +60,8 @@ async def content(request: web.Request, key: ApiKey, query: MultiMapping[str]) -
     ]
     if period:
         requester = Requester(Claim(False, key.account), lambda: request.transport is None)
-        for row, of in zip(data, await overview(api, shown, period, requester), strict=True):
-            row["stats"] = of
+        for row, figures in zip(data, await overview(api, shown, period, requester), strict=True):
+            row["stats"] = figures
     return {"data": data, "meta": {"stats": period} if period else {}}
 
 
@@ -69,11 +69,11 @@ async def websites(request: web.Request) -> web.Response:
     """GET /api/v1/websites: the key's websites, oldest first; with `stats`, figures of each."""
     key = await authorised_key(request, "reports")
     params.refuse_other_than_utf8(request.raw_path)
-    found = await content(request, key, request.query)
-    etag = request.app[READ_API].etag("websites", found)
+    answer = await content(request, key, request.query)
+    etag = request.app[READ_API].etag("websites", answer)
     if has_tag(request, etag) or has_any_tag(request):
         return web.Response(status=304, headers=caching(etag, BY_KEY))
-    return json_response(found, headers=caching(etag, BY_KEY))
+    return json_response(answer, headers=caching(etag, BY_KEY))
 
 
 async def preflight(request: web.Request) -> web.Response:

@@ -52,8 +52,8 @@ async def rejected(api: ReadApi, request: ReportRequest[RejectedParameters]) -> 
         "reasons": reasons,
         "warnings": [{"code": code, "events": events} for code, events in ranked if code in WARNINGS],
         "days": [_day(time, counts) for time, counts in days],
-        "samples": [_example(one, span.tz) for one in counted.examples],
-        "folded": [one._asdict() for one in counted.folded],
+        "samples": [_example(entry, span.tz) for entry in counted.examples],
+        "folded": [entry._asdict() for entry in counted.folded],
     }
     rows = ((time, _REASON_OF[code], code, events) for time, counts in days for code, events in counts.items())
     return Answer(request.meta(), rows, data)
@@ -68,12 +68,12 @@ def _named(code: str) -> dict[str, Any]:
     return {"reason": _REASON_OF[code], "code": code}
 
 
-def _example(of: RejectedExample, tz: tzinfo) -> dict[str, Any]:
+def _example(example: RejectedExample, tz: tzinfo) -> dict[str, Any]:
     return {
-        "time": iso(of.time_ms, tz),
-        **_named(of.code),
-        "type": of.type,
-        "field": of.field or None,
-        "host": of.detail or None if of.code in _WITH_HOST else None,
-        "crawler": of.detail or None if of.code == "crawler" else None,
+        "time": iso(example.time_ms, tz),
+        **_named(example.code),
+        "type": example.type,
+        "field": example.field or None,
+        "host": example.detail or None if example.code in _WITH_HOST else None,
+        "crawler": example.detail or None if example.code == "crawler" else None,
     }

@@ -52,7 +52,7 @@ async def state(request: web.Request) -> web.Response:
         "is_set": person.recovery_codes is not None,
         "recovery_codes": person.recovery_codes,
         # Accounts that are closed to the person without a second factor.
-        "due_for": [cache.accounts[one.account].name for one in members if one.is_due],
+        "due_for": [cache.accounts[member.account].name for member in members if member.is_due],
         "refused": [iso(line.ms) for line in refused],
     }
     return json_response({"data": shown})

@@ -112,7 +112,7 @@ async def _own(request: web.Request, fields: tuple[str, ...] | None = None) -> t
 def _name(auth: Auth, website: Website, id: str) -> str:
     """Return the name of a website's share link; "" where it has none with this id."""
     links = auth.registry.cache.shares.values()
-    return next((one.name for one in links if one.website == website.id and one.id == id), "")
+    return next((link.name for link in links if link.website == website.id and link.id == id), "")
 
 
 def _new_token() -> str:
@@ -142,25 +142,25 @@ async def _changed(auth: Auth, sent: dict[str, Any]) -> dict[str, Any]:
 
 def _shown(auth: Auth, website: Website, id: str, status: int = 200) -> web.Response:
     """Return a share link of a website. Raises ApiError 404 where it has just been revoked."""
-    for one in links_shown(auth, [website])[website.id]:
-        if one["id"] == id:
-            return json_response({"data": one}, status)
+    for link in links_shown(auth, [website])[website.id]:
+        if link["id"] == id:
+            return json_response({"data": link}, status)
     raise ApiError(errors.UNKNOWN_SHARE_LINK)
 
 
 def _frame_origins(sent: dict[str, Any]) -> list[str]:
     origins = exact_origins(sent)
-    for one in origins:
+    for origin in origins:
         # The syntax of a policy has no form for IPv6 addresses.
-        if not one.startswith(("https://", "http://")) or "[" in one:
-            raise invalid("origins", f"{one} cannot show a frame: write https://host, without an IPv6 address.")
+        if not origin.startswith(("https://", "http://")) or "[" in origin:
+            raise invalid("origins", f"{origin} cannot show a frame: write https://host, without an IPv6 address.")
     return list(dict.fromkeys(origins))
 
 
 def _fixed_filters(sent: dict[str, Any]) -> list[str]:
     written = written_filters(sent, "filters", least=0)
-    for of in params.parse_filters(written):
-        if of.field == "type" and of.is_exact and not {*of.values} <= {*TRAFFIC_TYPES}:
+    for filter_ in params.parse_filters(written):
+        if filter_.field == "type" and filter_.is_exact and not {*filter_.values} <= {*TRAFFIC_TYPES}:
             raise invalid("filters", f"filters: filter_type must be one of {', '.join(TRAFFIC_TYPES)}.")
     return written
 
@@ -222,7 +222,7 @@ async def shared(request: web.Request) -> web.Response:
         "time_zone": zone,
         "day_offset_minutes": view.website.day_offset_minutes,
         "demo": auth.is_demo,
-        "filters": {of.name: list(of.values) for of in view.filters},
+        "filters": {filter_.name: list(filter_.values) for filter_ in view.filters},
         "hides_events": view.hides_events,
     }
     return json_response({"data": shown})

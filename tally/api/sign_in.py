@@ -102,20 +102,20 @@ async def checked_passkey(request: web.Request, credential: object, person: int 
         )
         if not auth.challenges.take(sent.challenge, auth.clock.monotonic_ns()):
             raise BadPasskey("a challenge that was not sent, has expired or was used")
-        found = await auth.registry.lookup(passkeys.find, sent.id)
-        if found is None or person not in (None, found.person):
+        passkey = await auth.registry.lookup(passkeys.find, sent.id)
+        if passkey is None or person not in (None, passkey.person):
             raise BadPasskey("another passkey")
-        handle = passkeys.handle_of(found.person, auth.registry.key_salt)
+        handle = passkeys.handle_of(passkey.person, auth.registry.key_salt)
         if not secrets.compare_digest(sent.fields["userHandle"], handle):
             raise BadPasskey("another person")
-        count = await asyncio.to_thread(webauthn.sign_count, auth.passkeys, sent, found.public_key)
+        count = await asyncio.to_thread(webauthn.sign_count, auth.passkeys, sent, passkey.public_key)
     except BadPasskey:
         raise ApiError(errors.WRONG_PASSKEY) from None
     except BaseException:
         attempt.give_back()
         raise
     attempt.give_back()
-    return Assertion(found.id, found.person, count)
+    return Assertion(passkey.id, passkey.person, count)
 
 
 async def refuse_passkey(auth: Auth, person: int, failure: UnknownPasskey | CountWentBack) -> NoReturn:

@@ -115,46 +115,46 @@ async def stats(api: ReadApi, request: ReportRequest[StatsParameters]) -> Answer
     """Return the seven key figures, and their change against another range if requested."""
     goal = request.parameters.goal
 
-    async def count(own: Scope, other: Scope | None) -> Sequence[tuple[Stats, Conversions | None]]:
-        scopes = [own, *([other] if other else [])]
+    async def count(scope: Scope, other: Scope | None) -> Sequence[tuple[Stats, Conversions | None]]:
+        scopes = [scope, *([other] if other else [])]
         if goal is None:
-            return [(of, None) for of in await api.reports.stats(scopes, request.requester)]
+            return [(counted, None) for counted in await api.reports.stats(scopes, request.requester)]
         return await api.reports.goal_stats(scopes, goal.goal, request.requester)
 
-    meta, found = await comparison.compared(api, request, ["total"], count)
-    data, *before = [dict[str, Any](rounded(of)) for of, _ in found]
+    meta, both = await comparison.compared(api, request, ["total"], count)
+    data, *before = [dict[str, Any](rounded(figures)) for figures, _ in both]
     if before:
-        data |= {"previous": before[0], "change": changes(found[0][0], found[1][0])}
-    for into, (of, own) in zip((data, *before), found, strict=True):
-        into.update({} if goal is None or own is None else added(goal, own, of.visitors))
+        data |= {"previous": before[0], "change": changes(both[0][0], both[1][0])}
+    for into, (figures, converted) in zip((data, *before), both, strict=True):
+        into.update({} if goal is None or converted is None else added(goal, converted, figures.visitors))
     return Answer(request.meta() | {"compare": None} | meta | goal_meta(goal), data=data)
 
 
 async def timeseries(api: ReadApi, request: ReportRequest[TimeseriesParameters]) -> Answer:
     """Return figures by local minute, hour, day, week or month; with `compare`, next to those of another range."""
-    own = request.parameters
+    parameters = request.parameters
     scope, (meta, compared) = (
         request.scope,
-        comparison.other(request, own.compare) if own.compare else (dict[str, Any](), None),
+        comparison.other(request, parameters.compare) if parameters.compare else (dict[str, Any](), None),
     )
-    if own.interval not in ("minute", "hour"):
+    if parameters.interval not in ("minute", "hour"):
         scope, compared = (
             comparison.counting_sums(request, scope),
             compared and comparison.counting_sums(request, compared),
         )
-    meta |= request.meta() | {"interval": own.interval} | goal_meta(own.goal)
-    if own.interval == "week":
-        meta["week_start"] = own.week_start
-    reason = GOAL if own.goal else "" if scope.whole_days else INTERVAL
+    meta |= request.meta() | {"interval": parameters.interval} | goal_meta(parameters.goal)
+    if parameters.interval == "week":
+        meta["week_start"] = parameters.week_start
+    reason = GOAL if parameters.goal else "" if scope.whole_days else INTERVAL
     of_sums = partial(imported_meta, api, request, fields=["total"], reason=reason)
     meta |= await of_sums(scope)
-    data = await _series(api, request, scope, own.range)
-    names = columns(TIMESERIES_COLUMNS, own.goal)
+    data = await _series(api, request, scope, parameters.range)
+    names = columns(TIMESERIES_COLUMNS, parameters.goal)
     if compared is None:
         return Answer(meta, (tuple(row.values()) for row in data), data, names)
     meta |= await of_sums(compared, name="previous_imported")
-    other = replace(own.range, from_ms=compared.from_ms, to_ms=compared.to_ms, days=None)
-    at_fault = "compare_from" if own.compare and own.compare.kind == "custom" else "compare"
+    other = replace(parameters.range, from_ms=compared.from_ms, to_ms=compared.to_ms, days=None)
+    at_fault = "compare_from" if parameters.compare and parameters.compare.kind == "custom" else "compare"
     before: list[dict[str, Any]] = await _series(api, request, compared, other, at_fault)
     # The first bucket beside the first; a longer range to compare with is cut.
     pairs = list(zip_longest(data, before[: len(data)]))
@@ -173,16 +173,16 @@ async def _series(
     if goal is None:
         counted = await api.reports.timeseries(scope, spans, request.requester)
     else:
-        found = await api.reports.goal_timeseries(scope, goal.goal, spans, request.requester)
-        counted, converted = [row for row, _ in found], [own for _, own in found]
+        rows = await api.reports.goal_timeseries(scope, goal.goal, spans, request.requester)
+        counted, converted = [row for row, _ in rows], [conversions for _, conversions in rows]
     # Names written out take a quarter of the time of a generic conversion; a year has 8,760 hours.
     data: list[dict[str, Any]] = [
         {"time": bucket.time, "visitors": visitors, "visits": visits, "pageviews": views, "events": events}
         for bucket, (visitors, visits, views, events) in zip(series, counted, strict=True)
     ]
     if goal is not None:
-        for row, own in zip(data, converted, strict=True):
-            row |= added(goal, own, row["visitors"])
+        for row, conversions in zip(data, converted, strict=True):
+            row |= added(goal, conversions, row["visitors"])
     return data
 
 

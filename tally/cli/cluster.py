@@ -105,7 +105,7 @@ async def _join_all(connection: Connection, settings: Settings, websites: Iterab
     servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
     try:
         series = connection.execute("/* cluster.series */ select series from cluster_state").fetchone()[0]
-        if await last_shipped(servers, series) is None:
+        if await last_shipped(servers.client, series) is None:
             raise CannotFollow("ClickHouse has not the tables of this file: run `analytics-server cluster init`")
         for website in websites:
             domain = readable_host(website.domain)
@@ -117,9 +117,6 @@ async def _join_all(connection: Connection, settings: Settings, websites: Iterab
             try:
                 sent = await join.join(connection, settings, servers, website.number, progress.show)
                 say(f"{domain}: {counted(sent, 'row')} sent, ClickHouse answers")
-            except join.CannotJoin as reason:
-                left += 1
-                say(f"{domain}: {reason}")
             except join.Ended:
                 left += 1
                 say(f"{domain}: its events were changed meanwhile, such as by an import: run the command again")
@@ -177,7 +174,7 @@ def _status(given: argparse.Namespace, settings: Settings) -> None:
 async def _last_shipped(settings: Settings, series: str) -> int | None:
     servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
     try:
-        return await last_shipped(servers, series)
+        return await last_shipped(servers.client, series)
     finally:
         await servers.close()
 

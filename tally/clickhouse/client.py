@@ -23,7 +23,9 @@ from tally.storage.fair_queue import FairQueue, QueueFull
 # How often a running query looks whether its client has disconnected.
 _LOOK_S = 0.2
 _READ_SETTINGS = {
-    "default_format": "JSONCompactEachRow",
+    # A document, of which a part is no JSON: an answer that is cut off, or empty, is none.
+    "default_format": "JSONCompact",
+    "output_format_write_statistics": "0",
     "output_format_json_quote_64bit_integers": "0",
     # A report that takes longer is cancelled, and so is one whose connection is closed.
     "cancel_http_readonly_queries_on_client_close": "1",
@@ -130,7 +132,7 @@ class Client:
             while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:
                 if is_gone():
                     raise ApiError(STORAGE_UNAVAILABLE)
-            return _lines(await running)
+            return _rows_in(await running)
         except (Refused, NoAnswer) as failure:
             log.error("a report has no answer: %s", failure)
             code = failure.code if isinstance(failure, Refused) else 0
@@ -155,12 +157,16 @@ class Client:
         raise Refused(code, found.decode(errors="replace"))
 
 
-def _lines(body: bytes) -> list[list[Any]]:
-    """Return the rows of an answer. Raises NoAnswer where it is not ClickHouse's."""
+def _rows_in(body: bytes) -> list[list[Any]]:
+    """Return the rows of an answer. Raises NoAnswer where it is not a whole one of ClickHouse."""
     try:
-        return [orjson.loads(line) for line in body.splitlines()]
-    except orjson.JSONDecodeError:
-        raise NoAnswer("the answer is no JSON") from None
+        answer = orjson.loads(body)
+        rows: list[list[Any]] = answer["data"]
+        if answer["rows"] == len(rows):
+            return rows
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        pass
+    raise NoAnswer("the answer is incomplete")
 
 
 class Parameters:

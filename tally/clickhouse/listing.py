@@ -82,6 +82,15 @@ def number_of_events(websites: Sequence[int]) -> str:
     )
 
 
+def sum_days(website: int, last_id: int) -> str:
+    """Return SQL of the days that have imported sums and, up to an id, no events."""
+    return (
+        f"select distinct day from day_sum where website = {website} and day not in (select day from event"
+        f" where website = {website} and id <= {last_id} union all select day from settled_day"
+        f" where website = {website} and settled_day.events > 0) order by day"
+    )
+
+
 def realtime(traffic: Traffic, now_ms: int) -> str:
     """Return SQL of (page, visitors) of the visits with an event in the last minutes before a time of the website.
 

@@ -5,6 +5,7 @@ occurs. Measurements have dimensions of their own and belong to no visit.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tally.clickhouse.client import Parameters
 from tally.clickhouse.visits import Traffic, condition
@@ -13,6 +14,7 @@ from tally.events.validation import AB_ASSIGN, AB_CONVERT, LEAVE, METRICS, VITAL
 from tally.rollups.heatmap_grid import CLICK, SCROLL
 from tally.rollups.web_vitals import REACHED, limits_of
 
+_ASSIGNED = "if(converted, 0, visitors)"
 _IS_MEASURED = f"({' or '.join(f'isNotNull({metric})' for metric in METRICS)})"
 
 
@@ -62,22 +64,63 @@ def poorest(traffic: Traffic, field: str, metric: str, limit: int, parameters: P
     )
 
 
-def experiments(traffic: Traffic, limit: int, parameters: Parameters) -> str:
-    """Return SQL of up to so many rows (day, experiment, variant, 1 of conversions, goal, visitors).
+class Trials(NamedTuple):
+    """Counts of experiments in a scope; perhaps of some (experiment, variant) and (experiment, goal) alone, of which a
+    row needs both that it has."""
+
+    traffic: Traffic
+    kept: Sequence[Sequence[tuple[str, str]]] | None = None
+
+    def counts(self, limit: int | None, parameters: Parameters) -> str:
+        """Return SQL of rows (day, experiment, variant, 1 of conversions, goal, visitors); limit: at most so many."""
+        return f"{self._rows(parameters)} order by all{'' if limit is None else f' limit {limit}'}"
+
+    def experiments(self, limit: int, parameters: Parameters) -> str:
+        """Return SQL of (experiment, number of experiments): the first ones by visitors and name."""
+        return (
+            f"select name, count() over () from ({self._rows(parameters)}) group by name"
+            f" order by sum({_ASSIGNED}) desc, name limit {limit}"
+        )
+
+    def most_of_each(self, experiments: Sequence[str], limit: int, parameters: Parameters, *, goals: bool) -> str:
+        """Return SQL of (experiment, variant, number of variants): the first of each by visitors; or goals."""
+        member, counted, some = ("reached", "visitors", " and converted") if goals else ("arm", _ASSIGNED, "")
+        return (
+            f"select name, {member}, count() over (partition by name) from ({self._rows(parameters)})"
+            f" where has({parameters.texts(experiments)}, name){some} group by name, {member}"
+            f" order by sum({counted}) desc, {member} limit {limit} by name"
+        )
+
+    def sizes(self, parameters: Parameters) -> str:
+        """Return SQL of (experiment, rows)."""
+        return f"select name, count() from ({self._rows(parameters)}) group by name"
+
+    def _rows(self, parameters: Parameters) -> str:
+        rows = _trials(self.traffic, parameters)
+        if self.kept is None:
+            return rows
+        pairs = parameters.steps(self.kept)
+        arms, goals = (f"(select pair.1, pair.2 from (select arrayJoin({pairs}[{n}]) as pair))" for n in (1, 2))
+        return f"select * from ({rows}) where (name, arm) in {arms} and (not converted or (name, reached) in {goals})"
+
+
+def _trials(traffic: Traffic, parameters: Parameters) -> str:
+    """Return SQL of the rows of all experiments.
 
     A visitor's variant is that of the first assignment of the day; filters apply to the assignment.
     """
     is_assigned = f"type = {AB_ASSIGN} and variant != ''"
     matches = condition(traffic.scope.filters, parameters, of_measures=True)
     return (
-        "select day, name, arm, what.1 as converted, what.2 as reached, count() from (select day, name, arm,"
+        "select day, name, arm, what.1 as converted, what.2 as reached, count() as visitors"
+        " from (select day, name, arm,"
         " arrayJoin(arrayPushFront(arrayMap(x -> (toUInt8(1), x), goals), (toUInt8(0), ''))) as what"
         " from (select day, toString(experiment) as name, visitor,"
         f" argMinIf(toString(variant), (ts, id), {is_assigned}) as arm,"
         f" groupUniqArrayIf(toString(goal), type = {AB_CONVERT} and {traffic.in_range}) as goals"
         f" from {traffic.place('measure')} and type in ({AB_ASSIGN}, {AB_CONVERT}) and experiment != ''"
         f" group by day, name, visitor having countIf({is_assigned} and {traffic.in_range} and {matches}) > 0))"
-        f" group by day, name, arm, converted, reached order by all limit {limit}"
+        " group by day, name, arm, converted, reached"
     )
 
 

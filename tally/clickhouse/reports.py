@@ -6,6 +6,7 @@ UTC again.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -54,8 +55,8 @@ from tally.engine.website_time import WebsiteTime
 from tally.events.dimensions import EVENT_FIELDS
 from tally.events.json_scalars import key_of
 from tally.events.validation import METRICS
+from tally.reports import experiments
 from tally.reports.event_data import of_values
-from tally.reports.experiments import MAX_ROWS, of_rows
 from tally.reports.heatmaps import MAX_CELLS
 from tally.rollups.heatmap_grid import shares
 from tally.timestamps import DAY_MS
@@ -70,10 +71,6 @@ MAX_PAGES = 100
 _NO_CONVERSIONS = [0, 0, [[], []]]
 
 
-class NotWritten(Exception):
-    """The reports of a cluster cannot answer this yet."""
-
-
 class Confirmed(Protocol):
     """What the server knows of the events that ClickHouse has."""
 
@@ -83,8 +80,8 @@ class Confirmed(Protocol):
     def offset_ms(self, website: int) -> int:
         """Return what the time of a website has more than UTC."""
 
-    def is_complete(self, website: int) -> bool:
-        """Return whether ClickHouse has all that reports of a website count: no imported sums, no expired days."""
+    def has_sums(self, website: int) -> bool:
+        """Return whether a website has imported sums."""
 
     async def refresh(self) -> None:
         """Have versions count the events that another process has written."""
@@ -92,8 +89,11 @@ class Confirmed(Protocol):
     async def last_id(self) -> int:
         """Wait until ClickHouse has all events that were accepted before the call; return their last id."""
 
+    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
+        """Return the days of imported sums in a scope, and which of them count, from the server's database."""
+
     async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
-        """Return the titles of pages, which the server's database has."""
+        """Return the titles of pages, from the same database."""
 
     async def heatmap_texts(
         self, website: int, pathname: str, widths: Sequence[str], requester: Requester
@@ -105,14 +105,20 @@ class _Read:
     """The statements of one report."""
 
     def __init__(
-        self, client: Client, last_id: int, settled: Sequence[SettledDay], time: WebsiteTime, requester: Requester
+        self,
+        client: Client,
+        last_id: int,
+        settled: Sequence[SettledDay],
+        sum_days: Sequence[int],
+        time: WebsiteTime,
+        requester: Requester,
     ) -> None:
-        self._client, self._settled, self._requester = client, settled, requester
+        self._client, self._settled, self._sum_days, self._requester = client, settled, sum_days, requester
         self.last_id, self.time = last_id, time
 
     def events(self, scope: Scope) -> Events:
         """Return the traffic of a scope, which is in UTC."""
-        return Events(self.time.scope(scope), self.last_id, self._settled)
+        return Events(self.time.scope(scope), self.last_id, self._settled, self._sum_days)
 
     async def rows(self, statement: Callable[[Parameters], str]) -> Rows:
         """Return the rows of a statement, which a function makes."""
@@ -128,12 +134,14 @@ class ClickHouseReports:
         self._client, self._confirmed = client, confirmed
 
     async def _begin(self, website: int, requester: Requester) -> _Read:
-        if not self._confirmed.is_complete(website):
-            raise NotWritten("imported sums and days whose events have expired")
         time = WebsiteTime(self._confirmed.offset_ms(website))
         last_id = await self._confirmed.last_id()
         settled = await settled_days(self._client, website, last_id)
-        return _Read(self._client, last_id, settled, time, requester)
+        sum_days: list[int] = []
+        if self._confirmed.has_sums(website):
+            rows = await self._client.rows(listing.sum_days(website, last_id), {}, requester.is_gone, requester.claim)
+            sum_days = [day for (day,) in rows]
+        return _Read(self._client, last_id, settled, sum_days, time, requester)
 
     def version(self, website: int) -> Hashable:
         """Return the website's version."""
@@ -286,9 +294,8 @@ class ClickHouseReports:
         return read.time.utc(first_ms) if events else None
 
     async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
-        """Return the days of imported sums in a scope: a website that has any is refused."""
-        await self._begin(scope.website, requester)
-        return None
+        """Return the days of imported sums in a scope, and which of them count."""
+        return await self._confirmed.imported_days(scope, fields, requester)
 
     async def events(
         self, scope: Scope, after: Place | None, limit: int, only_traffic: bool, requester: Requester
@@ -395,10 +402,29 @@ class ClickHouseReports:
     async def experiments(self, scope: Scope, requester: Requester) -> tuple[list[Experiment], int]:
         """Return the experiments and how many are omitted."""
         read = await self._begin(scope.website, requester)
-        rows = await read.rows(lambda parameters: measured.experiments(read.events(scope), MAX_ROWS + 1, parameters))
-        if len(rows) > MAX_ROWS:
-            raise NotWritten(f"more than {MAX_ROWS:,} counts of experiments")
-        return of_rows([(day, name, arm, done, goal, visitors) for day, name, arm, done, goal, visitors in rows])
+        trials = measured.Trials(read.events(scope))
+        rows = await read.rows(lambda parameters: trials.counts(experiments.MAX_ROWS + 1, parameters))
+        if len(rows) > experiments.MAX_ROWS:
+            return await self._largest(read, trials)
+        return experiments.of_rows([_count(*row) for row in rows])
+
+    async def _largest(self, read: _Read, trials: measured.Trials) -> tuple[list[Experiment], int]:
+        """Return the same where there are too many counts: as many experiments as fit, as SQLite's report does."""
+        ranked = await read.rows(lambda parameters: trials.experiments(experiments.MAX_EXPERIMENTS, parameters))
+        names: list[str] = [name for name, _ in ranked]
+        kept: list[list[tuple[str, str]]] = [[], []]
+        totals: dict[str, list[int]] = {name: [0, 0] for name in names}
+        for goals, limit in enumerate((experiments.MAX_VARIANTS, experiments.MAX_GOALS)):
+            most = partial(trials.most_of_each, names, limit, goals=bool(goals))
+            for name, member, total in await read.rows(most):
+                kept[goals].append((name, member))
+                totals[name][goals] = total
+        sizes: dict[str, int] = dict(map(tuple, await read.rows(trials._replace(kept=kept).sizes)))
+        chosen = {*experiments.fitting(names, sizes)}
+        own = trials._replace(kept=[[pair for pair in some if pair[0] in chosen] for some in kept])
+        counts = [_count(*row) for row in await read.rows(partial(own.counts, None))]
+        found = experiments.of_largest(counts, {name: totals[name] for name in chosen})
+        return found, ranked[0][1] - len(chosen)
 
     async def heatmap(
         self, website: int, pathname: str, days: range, widths: Sequence[str], requester: Requester
@@ -422,6 +448,10 @@ class ClickHouseReports:
         rows = await read.rows(lambda _: measured.heatmap_pages(website, days, classes, limit))
         unset = tuple(rows.pop(0)[1:]) if rows and not rows[0][0] else (0, 0)
         return HeatmapPages([(page, samples, clicks) for page, samples, clicks in rows[:limit]], unset)
+
+
+def _count(day: int, name: str, variant: str, converted: int, goal: str, visitors: int) -> experiments.Row:
+    return day, name, variant, converted, goal, visitors
 
 
 def has_leaves(events: Events) -> bool:

@@ -5,6 +5,7 @@ Times, days and quarter hours are in website time, as in schema.sql; a day is a 
 is known has another setting.
 """
 
+from tally.engine.archive import FIGURES
 from tally.events.dimensions import FIELDS
 from tally.events.validation import MEASURES
 
@@ -52,6 +53,13 @@ TABLES = {
         " points UInt64",
         "intDiv(day, 32)",
         "website, pathname, day, width, kind, y, x",
+    ),
+    # Imported sums by value of a field, which count on days without events.
+    "day_sum": (
+        "website UInt32, day UInt16, field UInt8, value LowCardinality(String),"
+        f" {', '.join(f'{name} UInt64' for name in FIGURES)}",
+        "tuple()",
+        "website, field, day, value",
     ),
     # The batches of a server's outbox that are stored completely: the last of each shipment.
     "shipped": ("series String, number UInt64", "tuple()", "series, number"),

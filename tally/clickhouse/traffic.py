@@ -15,10 +15,15 @@ from tally.clickhouse.visits import IS_VIEW, Traffic, condition, property_value
 from tally.engine.values import GOAL_ORDERS, LEAVE_ORDERS, Conversions, Goal, Stats, TopQuery
 from tally.reports.figures import OF_VISITS
 from tally.rollups.goal_days import millionths
+from tally.rollups.imported_sums import OF_DAY_MS
+from tally.timestamps import DAY_MS
 
 _FIGURES = ", ".join(Stats._fields)
 _VISIT = ("v_start", "v_ms", "v_views", "v_events")
 _IS_BOUNCE = "counts and views = 1 and others = 0"
+# Of the rows of imported sums.
+_TIME_OF_SUMS = f"toInt64(day) * {DAY_MS} + {OF_DAY_MS}"
+_NO_AMOUNTS = "([''], [toUInt64(0)])"
 # Bits of a ratio behind the point in each of two numbers, as tally/reports/top.py ranks it.
 _RATIO_BITS = 31
 
@@ -40,7 +45,7 @@ def _goal_columns(goals: Sequence[Goal], parameters: Parameters) -> tuple[str, s
         of_visit += f", countIf({matches}) as c{n}"
         over_visits += f", sum(c{n}) as conversions{n}, uniqExactIf((day, visitor), c{n} > 0) as converted{n}"
         if goal.value is None:
-            over_visits += f", ([''], [toUInt64(0)]) as amounts{n}"
+            over_visits += f", {_NO_AMOUNTS} as amounts{n}"
         else:
             value = property_value(goal.value, parameters)
             of_visit += f", sumMapIf([{value}], [toUInt64(1)], {matches}) as a{n}"
@@ -71,15 +76,30 @@ def figures(of: Question, parameters: Parameters, values: Sequence[str] | None =
     visit = "0 as counts, 0 as views, 0 as others, 0 as ms"
     if of.has_visits:
         visit = f"{traffic.begins} as counts, any(v_views) as views, any(v_events) as others, any(v_ms) as ms"
-    some = "" if values is None else f" and has({parameters.texts(values)}, toString({by}))"
-    return (
+    some, some_sums = "", ""
+    if values is not None:
+        chosen = parameters.texts(values)
+        some, some_sums = f" and has({chosen}, toString({by}))", f" and has({chosen}, toString(value))"
+    counted = (
         f"select val, uniqExact((day, visitor)) as visitors, sum(viewed) as pageviews, sum(acted) as events,"
         f" countIf(counts) as visits, countIf({_IS_BOUNCE}) as bounces, sumIf(views, counts) as visit_views,"
-        f" sumIf(ms, counts) as visit_ms{over_visits} from (select toString({by}) as val, day, visitor,"
+        f" toInt64(sumIf(ms, counts)) as visit_ms{over_visits} from (select toString({by}) as val, day, visitor,"
         f" countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted, {visit}{of_visit}"
         f" from {traffic.source(columns, of.goals)} where {traffic.matches(parameters)}{some}"
         f" group by val, day, visitor{', v_start' * of.has_visits}) group by val"
     )
+    # What a value has without visits are no figures of visits; what all traffic has are.
+    visits = [f"if({'1' if not of.field else 'visits > 0'}, {name}, 0)" for name in ("bounces", "toInt64(duration_ms)")]
+    visits = ["visits", visits[0], "if(visits > 0, pageviews, 0)", visits[1]] if of.has_visits else ["0"] * 4
+    none = f", 0, 0, {_NO_AMOUNTS}" * len(of.goals)
+    sums = traffic.sums(of.field, f"toString(value), visitors, pageviews, events, {', '.join(visits)}{none}")
+    if not sums:
+        return counted
+    added = "".join(f", sum({name}) as {name}" for name in Stats._fields)
+    for n in range(len(of.goals)):
+        added += f", sum(conversions{n}) as conversions{n}, sum(converted{n}) as converted{n}"
+        added += f", sumMap(amounts{n}.1, amounts{n}.2) as amounts{n}"
+    return f"select val{added} from ({counted}{sums}{some_sums}) group by val"
 
 
 def series(traffic: Traffic, begins: Sequence[int], goal: Goal | None, parameters: Parameters) -> str:
@@ -103,9 +123,12 @@ def series(traffic: Traffic, begins: Sequence[int], goal: Goal | None, parameter
         f"select {bucket.format('v_start')} as b, 0, uniqExact((day, visitor, v_start)), 0, 0{nothing * len(goals)}"
         f" from {traffic.source(['v_start'])} where {traffic.matches(parameters)} and {traffic.begins} group by b"
     )
+    of_sums = (
+        f"{bucket.format(_TIME_OF_SUMS)}, visitors, visits, pageviews, events{f', 0, 0, {_NO_AMOUNTS}' * len(goals)}"
+    )
     return (
         f"select b, sum(visitors), sum(visits), sum(pageviews), sum(events){f', {sums}' * len(goals)}"
-        f" from ({events} union all {visits}) group by b"
+        f" from ({events} union all {visits}{traffic.sums('', of_sums)}) group by b"
     )
 
 
@@ -158,10 +181,12 @@ def visit_pages(
     """Return SQL of (page, visits, bounces, views, ms): the visits without a page, if there are any, and the first
     pages; or of some pages."""
     some = "" if values is None else f" where has({parameters.texts(values)}, val)"
+    sums = traffic.sums(field, "toString(value), visits, bounces, if(visits > 0, pageviews, 0), duration_ms")
     return (
-        f"select val, count() as visits, countIf({_IS_BOUNCE}), sum(views), sum(ms) from (select any({field}) as val,"
-        " 1 as counts, any(v_views) as views, any(v_events) as others, any(v_ms) as ms"
+        "select val, sum(number) as visits, sum(bounces), sum(views), sum(ms) from ("
+        f"select toString(any({field})) as val, toUInt64(1) as number, toUInt64(any(v_views) = 1 and any(v_events) = 0)"
+        " as bounces, toUInt64(any(v_views)) as views, toUInt64(any(v_ms)) as ms"
         f" from {traffic.source([field, *_VISIT])} where {traffic.matches(parameters)} and {traffic.begins}"
-        f" group by day, visitor, v_start){some} group by val order by val = '' desc, visits desc, val"
+        f" group by day, visitor, v_start{sums}){some} group by val order by val = '' desc, visits desc, val"
         f" limit {limit + 1 if values is None else len(values)}"
     )

@@ -15,12 +15,14 @@ from typing import NamedTuple
 
 from tally.clickhouse.client import Parameters
 from tally.clickhouse.rows import stored_scalar
+from tally.engine.archive import FIELD_NUMBERS
 from tally.engine.values import Goal, Scope
 from tally.events.channels import DIRECT
 from tally.events.dimensions import ACQUISITION, PAGES, VISIT_FIELDS
 from tally.events.filters import Filter, numbers_in, type_numbers
 from tally.events.validation import PAGEVIEWS, TRAFFIC
 from tally.events.visits import VISIT_GAP_MS
+from tally.rollups.imported_sums import OF_DAY_MS
 from tally.timestamps import DAY_MS
 
 VISIT_COLUMNS = ("v_start", "v_ms", "v_views", "v_events", "v_number", "v_sends")
@@ -93,11 +95,15 @@ class SettledDay(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The traffic of a website in a scope (in website time), up to the id of the last confirmed event."""
+    """The traffic of a website in a scope (in website time), up to the id of the last confirmed event.
+
+    sum_days: the days of the website that have imported sums and no events.
+    """
 
     scope: Scope
     last_id: int
     settled: Sequence[SettledDay] = ()
+    sum_days: Sequence[int] = ()
 
     @property
     def in_range(self) -> str:
@@ -112,6 +118,18 @@ class Traffic:
     def matches(self, parameters: Parameters) -> str:
         """Return SQL that holds for the events of E: in the range, and matching all filters."""
         return f"{self.in_range} and {condition(self.scope.filters, parameters)}"
+
+    def sums(self, field: str, columns: str) -> str:
+        """Return ` union all select ...` of columns of the imported sums of a field that count, "" where none do.
+
+        Sums count in whole days and without filters, at one time of their day.
+        """
+        scope = self.scope
+        first_ms, end_ms = (0, 0) if scope.filters else scope.whole_days or (0, 0)
+        begin_ms, end_ms = max(first_ms, scope.from_ms), min(end_ms, scope.to_ms)
+        days = [day for day in self.sum_days if begin_ms <= day * DAY_MS + OF_DAY_MS < end_ms]
+        place = f"website = {scope.website} and field = {FIELD_NUMBERS[field or 'total']} and has({days}, day)"
+        return f" union all select {columns} from day_sum where {place}" if days else ""
 
     def place(self, table: str) -> str:
         """Return the condition on rows of a table: the website, the days of the range, and confirmed ids."""

@@ -27,7 +27,7 @@ from tally.sqlite.changes import Changes
 from tally.sqlite.realtime import Realtime
 from tally.sqlite.reports import SqliteReports
 from tally.sqlite.writer import EventWriter
-from tally.storage.cluster_tables import copy_of
+from tally.storage.cluster_tables import Copy, copy_of
 from tally.storage.meta import ids_end
 from tally.storage.node_database import NodeDatabase, opened_database
 from tally.storage.registry import Registry
@@ -109,19 +109,19 @@ class Comparison:
             for chosen in filters if begin_ms < end_ms else ():
                 for name, ask in _questions():
                     shown = f"{name}, {length} days{''.join(f', {one.field}{one.operator}' for one in chosen)}"
-                    yield await self._ask(
-                        shown, ask, Scope(website.number, begin_ms, end_ms, chosen), website, copy.copy
-                    )
+                    # Days of imported sums count as well.
+                    scope = Scope(website.number, begin_ms, end_ms, chosen, (begin_ms, end_ms))
+                    yield await self._ask(shown, ask, scope, website, copy)
 
-    async def _ask(self, name: str, ask: Ask, scope: Scope, website: Website, copy: int) -> Difference | None:
+    async def _ask(self, name: str, ask: Ask, scope: Scope, website: Website, copy: Copy) -> Difference | None:
         found = Difference(name, "", "")
         for n in range(_TRIES):
             # Between both answers an event may be stored.
             await asyncio.sleep(n)
             # Both list events up to it.
             self._changes.last_id = last_id = await self._caught_up()
-            facts = CopyFacts(self._sqlite, website.number, website.day_offset_ms, last_id)
-            clickhouse = await ask(ClickHouseReports(self._servers.client, facts), scope._replace(website=copy))
+            facts = CopyFacts(self._sqlite, website.number, website.day_offset_ms, last_id, copy)
+            clickhouse = await ask(ClickHouseReports(self._servers.client, facts), scope._replace(website=copy.copy))
             sqlite = await ask(self._sqlite, scope)
             if _plain(sqlite) == _plain(clickhouse):
                 return None

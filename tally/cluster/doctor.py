@@ -58,6 +58,6 @@ def cluster(case: Case) -> Iterator[Finding]:
 async def _last(settings: Settings, series: str) -> int | None:
     servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
     try:
-        return await last_shipped(servers, series)
+        return await last_shipped(servers.client, series)
     finally:
         await servers.close()

@@ -15,6 +15,7 @@ from tally.clickhouse.client import NoAnswer
 from tally.clickhouse.rows import Row, data_columns
 from tally.cluster.outbox import lines_of, measure_row
 from tally.cluster.servers import Servers
+from tally.engine.archive import FIGURES
 from tally.events.channels import DIRECT
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import MEASURES, TRAFFIC
@@ -31,24 +32,15 @@ _TRIES = 6
 _NO_SOURCE = dict.fromkeys(ACQUISITION, "") | {"channel": DIRECT}
 
 
-class CannotJoin(Exception):
-    """A website has no copy; the message says why."""
-
-
 class Ended(Exception):
     """What is stored of the website was changed meanwhile."""
 
 
 def begin(connection: Connection, settings: Settings, website: int) -> tuple[int, sqlite3.Connection]:
-    """Begin a copy of a website, in place of an incomplete one; return it, and a connection with the snapshot.
-
-    Raises CannotJoin.
-    """
+    """Begin a copy of a website, in place of an incomplete one; return it, and a connection with the snapshot."""
     reader = connect_reader(settings.db)
     try:
         with transaction(connection):
-            if _has_sums(connection, website):
-                raise CannotJoin("it has imported sums, which only SQLite has: SQLite answers its reports")
             connection.execute(
                 "/* join.again */ update cluster_copy set state = 'ended', reason = 'interrupted'"
                 " where website = ? and state != 'ended'",
@@ -73,7 +65,7 @@ async def join(
 ) -> int:
     """Copy a website to ClickHouse; return the number of rows sent. `report` is called with the number so far.
 
-    Raises CannotJoin, Ended, Refused, NoAnswer, sqlite3.Error.
+    Raises Ended, Refused, NoAnswer, sqlite3.Error.
     """
     copy, reader = begin(connection, settings, website)
     series = connection.execute("/* join.series */ select series from cluster_state").fetchone()[0]
@@ -114,11 +106,6 @@ async def _insert(servers: Servers, table: str, lines: bytes, token: str) -> Non
             return
 
 
-def _has_sums(connection: sqlite3.Connection, website: int) -> bool:
-    found = connection.execute("/* join.sums */ select 1 from imported_field where website = ? limit 1", (website,))
-    return found.fetchone() is not None
-
-
 def _first_day(connection: sqlite3.Connection, website: int) -> int:
     """Return the first day whose events have not expired."""
     row = connection.execute(
@@ -132,7 +119,7 @@ def _first_day(connection: sqlite3.Connection, website: int) -> int:
 
 def _inserts(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[tuple[str, list[Row]]]:
     """Yield the rows of a website by table, as many as one insert takes."""
-    waiting: dict[str, list[Row]] = {"event": [], "measure": [], "heat": []}
+    waiting: dict[str, list[Row]] = {"event": [], "measure": [], "heat": [], "day_sum": []}
     for table, row in _rows(connection, website, copy):
         rows = waiting[table]
         if len(rows) >= _ROWS or (rows and not 0 <= row["day"] - rows[0]["day"] < _DAYS):
@@ -155,6 +142,7 @@ def _rows(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[t
             else:
                 named = {"experiment": experiment, "variant": variant, "goal": goal, "value": line.value}
                 yield "measure", row | named | dict(zip(MEASURES, line.measures, strict=True))
+    yield from (("day_sum", row) for row in sum_rows(connection, website, copy))
     pages: dict[int, str] = {0: ""}
     for day, label, width, kind, y, x, points in heatmaps.all_points(connection, website):
         if label not in pages:
@@ -167,3 +155,14 @@ def _rows(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[t
                 **{"width": width, "kind": kind, "y": y, "x": x, "points": points},
             },
         )
+
+
+def sum_rows(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[Row]:
+    """Yield the imported sums of a website as rows of a copy, by day."""
+    rows = connection.execute(
+        f"/* join.sums */ select day, field, coalesce(text, ''), {', '.join(FIGURES)} from imported_sum"
+        " left join label on label.id = value and value != 0 where website = ? order by day",
+        (website,),
+    )
+    for day, field, value, *figures in rows:
+        yield {"website": copy, "day": day, "field": field, "value": value} | dict(zip(FIGURES, figures, strict=True))

@@ -2,20 +2,24 @@
 right and by SQLite otherwise, with the same figures.
 
 ClickHouse answers about a website that has a complete copy there, about days whose events are kept, once it has every
-batch that was committed before the question. Whether the copy is still the website's is read before the question and
-after the answer, since an import or the expiry of events may end it meanwhile. What needs no events, or is in memory,
-is always SQLite's.
+batch that was committed before the question. Where figures begin before those days, SQLite answers up to there, and
+both are added up: no visitor and no visit is of two days. Whether the copy is still the website's is read before the
+question and after the answer, since an import or the expiry of events may end it meanwhile; and after the answer,
+whether ClickHouse still has what was shipped, since tables that were emptied meanwhile answer as well. What needs no
+events, or is in memory, is always SQLite's.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from tally.accounts.websites import day_offset_ms
-from tally.clickhouse.reports import ClickHouseReports, NotWritten
+from tally.clickhouse.client import NoAnswer, Refused
+from tally.clickhouse.reports import ClickHouseReports
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
-from tally.engine.values import Requester, Scope, TopQuery
+from tally.engine.values import ImportedDays, Requester, Scope, TopQuery
 from tally.errors import ApiError
 from tally.sqlite.changes import Changes
 from tally.sqlite.reports import SqliteReports
@@ -26,13 +30,16 @@ from tally.timestamps import DAY_MS
 _OF_SQLITE = frozenset(
     ("version", "refresh", "traffic", "first_event_ms", "imported_days", "page_titles", "realtime", "cache")
 )
+# Their answers are sums over days.
+_ADDED_UP = frozenset(("stats", "goal_stats", "goals", "timeseries", "goal_timeseries", "overview"))
 
 
 class CopyFacts:
     """What ClickHouse's reports need to know of a copy, for one question (`Confirmed`)."""
 
-    def __init__(self, sqlite: SqliteReports, website: int, offset_ms: int, last_id: int) -> None:
+    def __init__(self, sqlite: SqliteReports, website: int, offset_ms: int, last_id: int, copy: Copy) -> None:
         self._sqlite, self._website, self._offset_ms, self._last_id = sqlite, website, offset_ms, last_id
+        self._copy = copy
 
     def version(self, website: int) -> Hashable:
         """Return the version of the copy's website."""
@@ -42,9 +49,9 @@ class CopyFacts:
         """Return what the time of the website has more than UTC."""
         return self._offset_ms
 
-    def is_complete(self, website: int) -> bool:
-        """Return True: a question that needs what ClickHouse lacks is SQLite's (`FollowReports`)."""
-        return True
+    def has_sums(self, website: int) -> bool:
+        """Return whether the website has imported sums."""
+        return bool(self._copy.has_sums)
 
     async def refresh(self) -> None:
         """Do nothing: SQLite's reports are refreshed."""
@@ -52,6 +59,10 @@ class CopyFacts:
     async def last_id(self) -> int:
         """Return the last id that was committed before the question: ClickHouse has it."""
         return self._last_id
+
+    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
+        """Return the days of imported sums in a scope."""
+        return await self._sqlite.imported_days(scope._replace(website=self._website), fields, requester)
 
     async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
         """Return the titles of pages."""
@@ -86,31 +97,34 @@ class FollowReports:
         """Return the answer of ClickHouse, else that of SQLite, to a question: a method with its arguments."""
         values = [*asked, *more.values()]
         requester = next(one for one in values if isinstance(one, Requester))
-        scopes = [*_scopes(values)]
+        scopes, ranges = [*_scopes(values)], [one for one in values if isinstance(one, range)]
         website = scopes[0].website if scopes else asked[0]
         copy, offset_ms = await self._copy_of(website)
         last_id = self._changes.last_id
-        begins = [(scope.from_ms + offset_ms) // DAY_MS for scope in scopes]
-        begins += [one.start for one in values if isinstance(one, range)]
         if (
             copy is not None
             and copy.last_id <= last_id
-            and min(begins, default=-1) >= copy.from_day
             and all(scope.website == website for scope in scopes)
+            and (bound_ms := _bound_ms(name, scopes, ranges, copy.from_day, offset_ms)) is not None
             and await self._shipper.has_all()
         ):
-            facts = CopyFacts(self._sqlite, website, offset_ms, last_id)
-            ask = getattr(ClickHouseReports(self._servers.client, facts), name)
-            own = [_of_copy(one, copy.copy) for one in asked]
+            facts = CopyFacts(self._sqlite, website, offset_ms, last_id, copy)
+            client, number = self._servers.client, copy.copy
+            clickhouse = ClickHouseReports(client, facts)
             # Heatmaps have days in place of a scope, and the website before them.
-            own = own if scopes else [copy.copy, *own[1:]]
+            own = asked if scopes else (number, *asked[1:])
             try:
-                found = await ask(*own, **{key: _of_copy(one, copy.copy) for key, one in more.items()})
-            except (ApiError, NotWritten):
+                await self._servers.sync(number)
+                found = await _ask(clickhouse, name, own, more, lambda scope: _later(scope, bound_ms, number))
+                if any(scope.from_ms < bound_ms for scope in scopes):
+                    early = await _ask(self._sqlite, name, asked, more, lambda scope: _earlier(scope, bound_ms))
+                    found = _sum(early, found)
+                is_whole = await self._shipper.is_whole(client)
+            except (ApiError, Refused, NoAnswer):
                 if requester.is_gone():
                     raise
             else:
-                if await self._copy_of(website) == (copy, offset_ms):
+                if is_whole and await self._copy_of(website) == (copy, offset_ms):
                     self.by_clickhouse += 1
                     return found
         self.by_sqlite += 1
@@ -135,10 +149,42 @@ def _scopes(values: Sequence[Any]) -> Iterator[Scope]:
             yield from _scopes(one)
 
 
-def _of_copy(value: Any, copy: int) -> Any:
-    """Return an argument with the number of a copy in place of the website's."""
+async def _ask(
+    engine: Any, name: str, asked: Sequence[Any], more: Mapping[str, Any], change: Callable[[Scope], Scope]
+) -> Any:
+    """Return an engine's answer to a question whose scopes are changed."""
+    values = {key: _changed(one, change) for key, one in more.items()}
+    return await getattr(engine, name)(*(_changed(one, change) for one in asked), **values)
+
+
+def _changed(value: Any, change: Callable[[Scope], Scope]) -> Any:
+    """Return an argument with changed scopes."""
     if isinstance(value, Scope):
-        return value._replace(website=copy)
+        return change(value)
     if isinstance(value, TopQuery):
-        return value if value.compare is None else value._replace(compare=_of_copy(value.compare, copy))
-    return type(value)(_of_copy(one, copy) for one in value) if type(value) in (list, tuple) else value
+        return value if value.compare is None else value._replace(compare=change(value.compare))
+    return type(value)(_changed(one, change) for one in value) if type(value) in (list, tuple) else value
+
+
+def _bound_ms(name: str, scopes: Sequence[Scope], ranges: Sequence[range], from_day: int, offset_ms: int) -> int | None:
+    """Return from when on ClickHouse answers a question; None where SQLite answers all of it."""
+    bound_ms = from_day * DAY_MS - offset_ms
+    begins = [scope.from_ms for scope in scopes] + [days.start * DAY_MS - offset_ms for days in ranges]
+    is_added_up = name in _ADDED_UP and any(scope.to_ms > bound_ms for scope in scopes)
+    return bound_ms if is_added_up or min(begins, default=-sys.maxsize) >= bound_ms else None
+
+
+def _earlier(scope: Scope, end_ms: int) -> Scope:
+    return scope._replace(from_ms=min(scope.from_ms, end_ms), to_ms=min(scope.to_ms, end_ms))
+
+
+def _later(scope: Scope, begin_ms: int, website: int) -> Scope:
+    return scope._replace(website=website, from_ms=max(scope.from_ms, begin_ms), to_ms=max(scope.to_ms, begin_ms))
+
+
+def _sum(first: Any, second: Any) -> Any:
+    """Return two answers with their numbers added up."""
+    if not isinstance(first, list | tuple):
+        return first + second
+    sums = map(_sum, first, second)
+    return type(first)(*sums) if hasattr(first, "_fields") else [*sums]

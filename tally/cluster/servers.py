@@ -1,7 +1,7 @@
 """The servers of a cluster: one of them is used until it fails, then the next one.
 
-A server that takes over is used for reports once it has everything that the others have stored. With one server there
-is nothing to wait for.
+A server is used once it has everything that the others have stored, also what another process has sent to one of them
+(`cluster join`). With one server there is nothing to wait for.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ class Servers:
         self.urls = urls
         self._clients = [Client(url, database, query_s) for url in urls]
         self._used = 0
+        # Copies that the server in use has completely; 0: what was shipped before it was used.
+        self._has: set[int] = set()
 
     @property
     def client(self) -> Client:
@@ -29,11 +31,20 @@ class Servers:
         for client in self._clients:
             await client.close()
 
-    async def use_next(self) -> None:
-        """Use the next server, after a failure, once it has what the others have. Raises Refused, NoAnswer."""
+    def use_next(self) -> None:
+        """Use the next server, after a failure."""
         self._used = (self._used + 1) % len(self._clients)
-        for table in TABLES if len(self._clients) > 1 else ():
-            await self.client.execute(schema.sync(table))
+        self._has = set()
+
+    async def sync(self, copy: int = 0) -> None:
+        """Wait until the server in use has what the others have of a copy. Raises Refused, NoAnswer."""
+        if len(self._clients) == 1 or copy in self._has:
+            return
+        # Another server may be chosen meanwhile, with another set.
+        client, has = self.client, self._has
+        for table in TABLES:
+            await client.execute(schema.sync(table))
+        has.update((0, copy))
 
     async def delete(self, copy: int, before_day: int | None = None) -> None:
         """Delete the rows of a copy, or those before a day. Raises Refused, NoAnswer."""

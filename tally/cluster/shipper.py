@@ -14,7 +14,7 @@ import sqlite3
 
 import orjson
 
-from tally.clickhouse.client import NoAnswer, Refused
+from tally.clickhouse.client import Client, NoAnswer, Refused
 from tally.clock import Clock
 from tally.cluster.outbox import Outbox, Shipment, bodies_of
 from tally.cluster.servers import Servers
@@ -51,6 +51,7 @@ class Shipper:
         self._servers, self._outbox, self._database, self._clock = servers, outbox, database, clock
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._series = ""
 
     def start(self) -> None:
         """Begin to ship."""
@@ -77,6 +78,12 @@ class Shipper:
                     await self._changed.wait()
         return not self.problem and self.shipped >= last
 
+    async def is_whole(self, client: Client) -> bool:
+        """Return whether a server still has what was shipped: its tables may be emptied meanwhile. Raises ApiError."""
+        shipped = self.shipped
+        last = await last_shipped(client, self._series)
+        return last is not None and last >= shipped
+
     async def _run(self) -> None:
         pause_s = 0.0
         while True:
@@ -95,8 +102,7 @@ class Shipper:
                 self.failures += 1
                 self._set_problem(str(failure) or type(failure).__name__)
                 pause_s = min(max(2 * pause_s, PAUSE_S), _LONGEST_PAUSE_S)
-                with contextlib.suppress(Refused, NoAnswer):
-                    await self._servers.use_next()
+                self._servers.use_next()
             except Exception as failure:
                 self.failures += 1
                 log.error("shipping failed: %s", where_it_failed(failure))
@@ -117,6 +123,7 @@ class Shipper:
 
     async def _ship(self) -> bool:
         """Ship some batches; return whether there were any. Raises Refused, NoAnswer, CannotFollow, sqlite3.Error."""
+        await self._servers.sync()
         now_ms = self._clock.wall_ms()
         shipment = await self._database.write(lambda connection: self._outbox.claim(connection, now_ms))
         last = await self._check(shipment, now_ms)
@@ -134,12 +141,12 @@ class Shipper:
 
     async def _check(self, shipment: Shipment | None, now_ms: int) -> int:
         """Compare the last batches; return that of ClickHouse. Raises CannotFollow."""
-        series, shipped, claimed = await self._database.read(
+        self._series, shipped, claimed = await self._database.read(
             lambda connection: connection.execute(
                 "/* shipper.state */ select series, shipped, claimed from cluster_state"
             ).fetchone()
         )
-        last = await last_shipped(self._servers, series)
+        last = await last_shipped(self._servers.client, self._series)
         if last is None:
             raise CannotFollow(OTHER_SERIES)
         if last > max(shipped, claimed):
@@ -167,12 +174,12 @@ class Shipper:
             await self._database.write(lambda connection: _cleared(connection, ended, expired, now_ms))
 
 
-async def last_shipped(servers: Servers, series: str) -> int | None:
+async def last_shipped(client: Client, series: str) -> int | None:
     """Return the last batch of a series that ClickHouse has, None where it has none or another series.
 
     Raises Refused, NoAnswer, ApiError.
     """
-    rows = await servers.client.rows("select series, max(number) from shipped group by series", {})
+    rows = await client.rows("select series, max(number) from shipped group by series", {})
     return int(rows[0][1]) if len(rows) == 1 and rows[0][0] == series else None
 
 

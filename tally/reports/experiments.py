@@ -15,7 +15,7 @@ returned, and the number of the others. Beyond MAX_ROWS counts these are chosen 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tally.columns import deleted_rows, measurement_days
 from tally.columns.statements import EXPERIMENTS
@@ -42,6 +42,7 @@ Row = tuple[int, str, str, int, str, int]
 """day, experiment, variant, 1 of conversions and 0 of assignments, goal, visitors."""
 _Count = tuple[int, int, int, int, int, int]
 """The same with labels in place of texts."""
+T = TypeVar("T")
 
 
 class _Totals(NamedTuple):
@@ -85,16 +86,26 @@ def _largest(connection: sqlite3.Connection, trials: Trials) -> tuple[list[Exper
             kept.append((label, converted, member))
             totals[label][converted] = total
     sizes = dict(connection.execute(*trials._replace(kept=kept).sizes()).fetchall())
-    # The first one is returned in any case: at most MAX_VARIANTS * (MAX_GOALS + 1) rows for each day.
-    up_to = accumulate(sizes.get(label, 0) for label in labels)
-    fitting = [label for label, rows in zip(labels, up_to, strict=True) if rows <= MAX_ROWS]
-    chosen = fitting or labels[:1]
+    chosen = fitting(labels, sizes)
     largest = [row for row in kept if row[0] in set(chosen)]
     counts = connection.execute(*trials._replace(kept=largest).counts(-1)).fetchall()
-    of_name = _by_name(_named(connection, counts))
     texts = dict(connection.execute(*sql_events.texts(chosen)))
-    results = [_experiment(texts[label], of_name.get(texts[label], []), _Totals(*totals[label])) for label in chosen]
-    return sorted(results, key=lambda experiment: experiment.name), ranked[0][1] - len(chosen)
+    results = of_largest(_named(connection, counts), {texts[label]: totals[label] for label in chosen})
+    return results, ranked[0][1] - len(chosen)
+
+
+def fitting(experiments: Sequence[T], sizes: Mapping[T, int]) -> Sequence[T]:
+    """Return the first experiments whose counts together are no more than MAX_ROWS."""
+    up_to = accumulate(sizes.get(experiment, 0) for experiment in experiments)
+    # The first one is returned in any case: at most MAX_VARIANTS * (MAX_GOALS + 1) rows for each day.
+    counted = zip(experiments, up_to, strict=True)
+    return [experiment for experiment, rows in counted if rows <= MAX_ROWS] or experiments[:1]
+
+
+def of_largest(rows: Iterable[Row], totals: Mapping[str, Sequence[int]]) -> list[Experiment]:
+    """Return some experiments, of which there are the counts of some variants and goals, by their numbers of both."""
+    of_name = _by_name(rows)
+    return [_experiment(name, of_name.get(name, []), _Totals(*totals[name])) for name in sorted(totals)]
 
 
 def _most(visitors: Mapping[str, int], most: int) -> list[str]:

@@ -45,6 +45,7 @@ class Copy(NamedTuple):
     state: str
     from_day: int
     last_id: int
+    has_sums: int
 
 
 def exist(connection: sqlite3.Connection) -> bool:
@@ -58,7 +59,8 @@ def exist(connection: sqlite3.Connection) -> bool:
 def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
     """Return the copy of a website, None where it has none."""
     row = connection.execute(
-        "/* cluster_tables.copy */ select copy, state, from_day, last_id from cluster_copy join website"
+        "/* cluster_tables.copy */ select copy, state, from_day, last_id,"
+        " exists (select 1 from imported_field where imported_field.website = number) from cluster_copy join website"
         " on number = cluster_copy.website and website.day_offset_minutes = cluster_copy.day_offset_minutes"
         " where website = ? and state != 'ended'",
         (website,),

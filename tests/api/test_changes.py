@@ -95,6 +95,7 @@ def test_a_value_that_has_most_visitors_in_any_case_explains_nothing(site: Site)
     assert named(site.data(f"changes?{RANGE}")[0]) == ("device", "mobile", 120, 60)
 
 
+@pytest.mark.slow
 @cases(
     ("before", "now", "field"),
     [(0, 60, "referrer"), (60, 0, "referrer"), (60, 58, ""), (9, 0, ""), (4000, 3650, "")],

@@ -76,6 +76,7 @@ def test_generated_files_are_current(name: str) -> None:
     assert (CLIENTS / name).read_text() == FILES[name](), f"clients/{name} is out of date: python clients/generate.py"
 
 
+@pytest.mark.slow
 def test_the_npm_package(tmp_path: Path) -> None:
     """The files of `npm pack`, and a program that uses the types to which package.json refers."""
     tools = package("typescript").parent

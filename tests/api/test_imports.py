@@ -134,6 +134,7 @@ async def second_site(app: App) -> Site:
     return Site(app, await logged_in(app, "other@example.com"), id)
 
 
+@pytest.mark.slow
 async def test_accounts_take_turns(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large file delays that of another account by a turn, and is complete in the end."""
     monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
@@ -182,6 +183,7 @@ async def test_an_import_that_takes_too_long_is_interrupted(site: Site, monkeypa
     assert site.app.sql("select count(*) from event") == [(8_000,)]
 
 
+@pytest.mark.slow
 async def test_removals_at_once_wait_for_the_process(site: Site) -> None:
     """Both are answered when the process has ended: nothing is imported afterwards."""
     await site.upload(goatcounter_csv(8_000))

@@ -237,6 +237,7 @@ async def test_an_address_is_an_ipv6_network_of_64(app: App) -> None:
     assert (await PageClient(app, ip="2001:db8:1:3::1").log_in()).status == 200
 
 
+@pytest.mark.slow
 async def test_a_flood_from_one_ipv6_network_of_48_does_not_keep_out_the_owner(app: App) -> None:
     """An attempt from each of 200 networks of /56, with the owner's email address and with an invented one."""
     await account(app)
@@ -480,6 +481,7 @@ async def test_a_full_queue_answers_503_and_counts_no_attempt(app: App) -> None:
     assert (await unknown.log_in()).status == 429
 
 
+@pytest.mark.slow
 async def test_a_full_queue_refuses_a_random_attempt(app: App) -> None:
     """Not the newest one: attempts that arrive while a flood keeps the queue full get a turn too."""
     await account(app)
@@ -496,6 +498,7 @@ async def test_a_full_queue_refuses_a_random_attempt(app: App) -> None:
     assert {answer.status for answer in await asyncio.gather(*attempts)} == {401, 503}
 
 
+@pytest.mark.slow
 async def test_attempts_that_wait_do_not_wait_for_the_database(app: App) -> None:
     """The queue is before the connections that read: a flood that fills them is refused without a query."""
     await account(app)

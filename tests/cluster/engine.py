@@ -4,6 +4,7 @@ What each commit has stored is inserted before the next report. ClickHouse's eng
 Python that TALLY_CHDB names, whose environment has chdb-core (CONTRIBUTING.md); without it these tests do not run.
 """
 
+import asyncio
 import atexit
 import functools
 import os
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Hashable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,11 @@ import pytest
 
 from tally.clickhouse.client import Client
 from tally.clickhouse.reports import ClickHouseReports
-from tally.clickhouse.rows import StoredRow, rows_of
-from tally.clickhouse.schema import TABLES, create_table
+from tally.clickhouse.rows import Row, StoredRow, rows_of
+from tally.clickhouse.schema import TABLES, create_table, delete_of
+from tally.cluster.join import sum_rows
 from tally.engine.ingest import WriteRequest
-from tally.engine.values import Requester
+from tally.engine.values import ImportedDays, Requester, Scope
 from tally.events.validation import HEATMAP
 from tally.ingest.node import Node
 from tally.sqlite.engine import SqliteEngine
@@ -72,7 +75,10 @@ class ClickHouseEngine(SqliteEngine):
         self._path = node.settings.db
         self.client = Client(front(), database_of(self._path))
         self._waiting: list[StoredRow] = []
-        self._batches = 0
+        # With the number of each, which its tokens have: another engine on the same file sends others.
+        self._batches: list[tuple[int, list[StoredRow]]] = []
+        self._sums: dict[int, list[Row]] = {}
+        self._sending = asyncio.Lock()
         self.sqlite_reports = self.reports
         self.reports = ClickHouseReports(self.client, self)  # type: ignore[assignment]
         self.reports.cache = self.sqlite_reports.cache
@@ -101,9 +107,9 @@ class ClickHouseEngine(SqliteEngine):
         websites = self._node.registry.cache.websites.values()
         return next((one.day_offset_ms for one in websites if one.number == website), 0)
 
-    def is_complete(self, website: int) -> bool:
+    def has_sums(self, website: int) -> bool:
         websites = self._node.registry.cache.websites.values()
-        return not any(one.has_sums for one in websites if one.number == website)
+        return any(one.has_sums for one in websites if one.number == website)
 
     async def refresh(self) -> None:
         await self.changes.follow()
@@ -111,6 +117,9 @@ class ClickHouseEngine(SqliteEngine):
     async def last_id(self) -> int:
         await self._send()
         return self.changes.last_id
+
+    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
+        return await self.sqlite_reports.imported_days(scope, fields, requester)
 
     async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
         return await self.sqlite_reports.page_titles(website, pages, requester)
@@ -127,19 +136,35 @@ class ClickHouseEngine(SqliteEngine):
         with_id = [one for one in written.kept if not (one.event.type == HEATMAP and one.event.points)]
         places: list[Any] = []
         if with_id:
-            connection = connect_reader(self._path)
-            places = connection.execute(_PLACES, (written.last_id, len(with_id))).fetchall()[::-1]
-            connection.close()
+            with closing(connect_reader(self._path)) as connection:
+                places = connection.execute(_PLACES, (written.last_id, len(with_id))).fetchall()[::-1]
         found = iter(places)
         for one in written.kept:
             is_heat = one.event.type == HEATMAP and one.event.points
             self._waiting.append(StoredRow(one, *((0, 0, "") if is_heat else next(found))))
 
     async def _send(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        self._batches += bool(waiting)
-        for table, rows in rows_of(waiting).items():
-            await self.client.insert(table, rows, f"{table}/{self._batches}")
+        # A report waits for what another one sends, and what could not be sent is sent again.
+        async with self._sending:
+            if self._waiting:
+                self._batches.append((next(_numbers), self._waiting))
+                self._waiting = []
+            while self._batches:
+                number, batch = self._batches[0]
+                for table, rows in rows_of(batch).items():
+                    await self.client.insert(table, rows, f"{table}/{number}")
+                del self._batches[0]
+            for website in [one.number for one in self._node.registry.cache.websites.values() if one.has_sums]:
+                await self._send_sums(website)
+
+    async def _send_sums(self, website: int) -> None:
+        """Replace the imported sums of a website where they have changed."""
+        with closing(connect_reader(self._path)) as connection:
+            rows = [*sum_rows(connection, website, website)]
+        if rows != self._sums.get(website):
+            await self.client.execute(delete_of("day_sum", website, None))
+            await self.client.insert("day_sum", rows, f"day_sum/{next(_numbers)}")
+            self._sums[website] = rows
 
 
 def clickhouse_engine(node: Node) -> ClickHouseEngine:

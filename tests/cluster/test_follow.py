@@ -25,7 +25,7 @@ import pytest
 
 from tally.accounts.websites import all_websites
 from tally.cluster import join, setup
-from tally.cluster.compare import Comparison
+from tally.cluster.compare import Comparison, _plain
 from tally.cluster.engine import FollowEngine
 from tally.cluster.servers import Servers
 from tally.engine.values import Requester, Scope
@@ -68,6 +68,9 @@ class ClickHouse:
         return f"http://127.0.0.1:{self._port}"
 
     def rows(self, statement: str) -> list[list[Any]]:
+        return [json.loads(line) for line in self.execute(statement).splitlines()]
+
+    def execute(self, statement: str) -> bytes:
         boundary = "b"
         form = f'--{boundary}\r\nContent-Disposition: form-data; name="query"\r\n\r\n{statement}\r\n--{boundary}--\r\n'
         request = urllib.request.Request(
@@ -76,7 +79,7 @@ class ClickHouse:
             {"Content-Type": f"multipart/form-data; boundary={boundary}"},
         )
         with urllib.request.urlopen(request) as answer:
-            return [json.loads(line) for line in answer.read().splitlines()]
+            return bytes(answer.read())
 
 
 @pytest.fixture
@@ -233,6 +236,41 @@ def test_collecting_and_reports_go_on_while_clickhouse_is_away(
     assert site.shipped_pages() == site.pages()
 
 
+def test_tables_that_are_emptied_answer_nothing(site: Site, serve: Serve, clickhouse: ClickHouse) -> None:
+    """No report is ClickHouse's, and empty, until the next shipment finds that its data is lost."""
+    site.cluster("init")
+    server = serve(*site.options)
+    site.cluster("join")
+    site.send(server, *range(10))
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 10
+    until(lambda: not site.waiting())
+    before = answered(server)
+    for table in ("event", "shipped"):
+        clickhouse.execute(f"truncate table {table}")
+    # Another question: the answer to the first one is in the cache.
+    assert site.get(server, "stats?from=2020-01-02")["data"]["pageviews"] == 10
+    assert answered(server) == (before[0], before[1] + 1)
+    until(lambda: "belongs to another file" in server.stderr())
+
+
+def test_a_server_that_may_lack_what_another_one_has_is_not_asked(
+    site: Site, serve: Serve, clickhouse: ClickHouse
+) -> None:
+    """Of several servers, one is used once it has what the others have: these tables cannot be asked to wait for it."""
+    site.cluster("init")
+    server = serve(*site.options)
+    site.cluster("join")
+    site.send(server, *range(10))
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 10
+    assert server.terminate() == 0
+    server = serve(*site.options, "--clickhouse", f"{clickhouse.url}/")
+    site.send(server, 10)
+    until(lambda: metric(server, "tally_cluster_failures_total") >= 2)
+    assert site.get(server, RANGE)["data"]["pageviews"] == 11
+    assert answered(server)[0] == 0
+    assert site.waiting()
+
+
 def test_kills_of_both_at_random_moments_lose_and_double_nothing(
     site: Site, serve: Serve, clickhouse: ClickHouse
 ) -> None:
@@ -272,6 +310,22 @@ def test_kills_of_both_at_random_moments_lose_and_double_nothing(
     assert server.terminate() == 0
 
 
+async def compare_beyond_retention(app: App) -> None:
+    """Of expired days SQLite answers, of the others ClickHouse, and figures are added up."""
+    whole = Scope(1, (TODAY - DAYS) * DAY_MS, TODAY * DAY_MS)
+    days = [(day * DAY_MS, (day + 1) * DAY_MS) for day in range(TODAY - DAYS, TODAY)]
+    reports, requester = app.running.reports, Requester()
+    asked: tuple[Callable[[Any], Any], ...] = (
+        lambda engine: engine.stats([whole, whole._replace(from_ms=(TODAY - 3) * DAY_MS)], requester),
+        lambda engine: engine.timeseries(whole, days, requester),
+        lambda engine: engine.overview(whole, whole._replace(to_ms=(TODAY - 35) * DAY_MS), days, requester),
+    )
+    answered = reports.by_clickhouse
+    for ask in asked:
+        assert _plain(await ask(reports)) == _plain(await ask(app.running.sqlite_reports))
+    assert reports.by_clickhouse == answered + 3
+
+
 async def aged(db: Path, clickhouse: ClickHouse) -> None:
     """Join a file of forty days whose days are stored by column, compare it, and again after most have expired."""
     words = {"clickhouse": (clickhouse.url,), "cluster_mode": "follow"}
@@ -294,12 +348,7 @@ async def aged(db: Path, clickhouse: ClickHouse) -> None:
                 found = [one async for one in both.differences(website, DAYS)]
                 assert found
                 assert not any(found), next(filter(None, found))
-            # Of expired days, SQLite answers: both have the same figures.
-            whole = Scope(1, (TODAY - DAYS) * DAY_MS, TODAY * DAY_MS)
-            answers = [
-                await engine.stats([whole], Requester()) for engine in (app.running.reports, app.running.sqlite_reports)
-            ]
-            assert answers[0] == answers[1]
+            await compare_beyond_retention(app)
         while clickhouse.rows(f"select count() from event where website = 1 and day < {TODAY - KEEP}") != [[0]]:
             await asyncio.sleep(0.1)
         await app.close()
@@ -455,15 +504,29 @@ def test_an_import_ends_the_copy_and_so_does_a_server_without_cluster(
     site.cluster("join")
     assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 25
     assert "equal" in site.cluster("compare", "--days", "400")
+    lines.write_text(
+        "".join(
+            json.dumps({"type": "imported_sum", "day": f"2025-12-{n}", "field": field, "visitors": n, "pageviews": 50})
+            + "\n"
+            for n in range(10, 20)
+            for field in ("total", "pathname", "entry_page")
+        )
+    )
+    site.run("import", str(lines), "--website", site.id)
+    # The server learns within seconds that the website has sums.
+    until(lambda: site.get(server, RANGE)["data"]["pageviews"] == 525)
+    site.cluster("join")
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 525
+    assert "equal" in site.cluster("compare", "--days", "400")
     assert server.terminate() == 0
     server = serve(*UNLIMITED)
     site.send(server, *range(100, 110))
     assert server.terminate() == 0
     server = serve(*site.options)
-    assert site.get(server, RANGE)["data"]["pageviews"] == 35
+    assert site.get(server, RANGE)["data"]["pageviews"] == 535
     assert "without cluster" in site.cluster("status")
     site.cluster("join")
-    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 35
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 535
     # Nothing is left of a deleted website.
     site.run("website", "remove", site.id, "--yes")
     until(lambda: clickhouse.rows("select count() from event") == [[0]])

@@ -1,8 +1,10 @@
 """ClickHouse and SQLite answer every report with the same bytes: one stream of events enters both."""
 
+import json
 import random
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,12 @@ import pytest
 from tally.accounts.definitions import add_definition
 from tally.api.context import READ_API
 from tally.clickhouse.settle import settle
+from tally.engine.archive import FIGURES
 from tally.ingest.node import Node
+from tally.reports import experiments
+from tally.storage.database import Connection, open_database
+from tally.transfer.files import open_source
+from tally.transfer.importer import import_events
 from tests.cluster.engine import ClickHouseEngine, needs_clickhouse
 from tests.support.read_api import DAY_MS, NOON_MS, Site, SyncApp, sync_app_at
 
@@ -179,11 +186,11 @@ def test_equal_bodies(twin: SyncApp, site: Site, goal: str, report: str, filters
         assert_equal(twin, site, asked)
 
 
-def questions(report: str, filters: Sequence[str], goal: str = "") -> Iterator[str]:
+def questions(report: str, filters: Sequence[str], goal: str = "", ranges: Sequence[str] = RANGES) -> Iterator[str]:
     """Yield a report without filters, and with some, over several ranges in several zones: other ones for each."""
     rng = random.Random(report)
     for own in ("", *rng.sample(filters, min(3, len(filters)))):
-        yield report.format(f"{rng.choice(RANGES)}&tz={rng.choice(ZONES)}{own}", goal)
+        yield report.format(f"{rng.choice(ranges)}&tz={rng.choice(ZONES)}{own}", goal)
 
 
 # Of the 72 hours before NOON_MS; a part of the day before is open.
@@ -242,9 +249,98 @@ def visits_numbered(body: bytes) -> bytes:
     return re.sub(rb'(?<="visit":)"[^"]*"', lambda found: numbers.setdefault(found[0], b"%d" % len(numbers)), body)
 
 
+def sums(rng: random.Random) -> list[dict[str, Any]]:
+    """Return lines of imported sums: of values with and without visits, and of none."""
+    lines = []
+    for day in range(1, 18):
+        for field, values in SUMS.items():
+            for value in values:
+                figures = {name: rng.choice((0, 1, 3, 40)) for name in FIGURES}
+                place = {"type": "imported_sum", "day": f"2026-11-{day:02}", "field": field, "value": value or None}
+                if (day, field) == (15, "total"):
+                    lines.append(place | figures | {"visitors": 3})
+                elif rng.random() < 0.8:
+                    lines.append(place | figures)
+    return lines
+
+
+SUMS = {
+    "total": ("",),
+    "pathname": ("/", "/pricing", "/only", ""),
+    "referrer": ("google.com", ""),
+    "channel": ("Direct", "Search"),
+    "browser": ("Chrome", "Lynx"),
+    "country": ("DE", "XK"),
+    "utm_source": ("news", ""),
+    "entry_page": ("/", "/only", ""),
+    "exit_page": ("/pricing", "/o"),
+    "event_name": ("buy", "sold"),
+}
+RANGES_OF_SUMS = (
+    "from=2026-11-01&to=2026-11-18",
+    "from=2026-11-02T07:13:00.001Z&to=2026-11-16T22:59:59.5Z",
+    "from=2026-11-15&to=2026-11-15",
+    "from=2026-11-12&to=2026-11-17",
+)
+FIRST_EVENTS_MS = NOON_MS - 60 * 3_600_000
+
+
+@pytest.fixture(scope="module")
+def site_of_sums(twin: SyncApp, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Return a website with imported sums, of which some are of days with events."""
+    site, rng = twin.site(), random.Random(9)
+    site.send(*(event for event in history(rng) if event["timestamp"] >= FIRST_EVENTS_MS))
+    lines = tmp_path_factory.mktemp("sums") / "sums.ndjson"
+    lines.write_text("".join(json.dumps(line) + "\n" for line in sums(rng)))
+
+    def take(connection: Connection) -> int:
+        with open_source(str(lines)) as source:
+            number = twin.app.registry.website(site.id).number
+            return import_events(connection, number, source, now_ms=NOON_MS).bad
+
+    with closing(open_database(twin.app.db, create=False)) as connection:
+        assert take(connection) == 0
+    twin.run(twin.app.registry.refresh())
+    return site
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_equal_bodies_with_imported_sums(twin: SyncApp, site_of_sums: Site, report: str) -> None:
+    goal = saved_goal(twin, site_of_sums) if "{1}" in report else ""
+    for asked in questions(report, FILTERS[:5], goal, RANGES_OF_SUMS):
+        assert_equal(twin, site_of_sums, asked)
+
+
+def test_a_day_of_sums_that_gets_an_event(twin: SyncApp, site_of_sums: Site) -> None:
+    """Its sums do not count any more, also once it is settled."""
+    day = NOON_MS // DAY_MS - 3
+    asked = f"stats?{RANGES_OF_SUMS[2]}&tz=UTC"
+    assert site_of_sums.data(asked)["visitors"] == 3
+    late = {"type": "pageview", "url": "https://example.com/late", "timestamp": day * DAY_MS + 22 * 3_600_000}
+    site_of_sums.send(late | {"session_id": "session-late"})
+    for _ in range(2):
+        assert site_of_sums.data(asked)["visitors"] == 1
+        for report in REPORTS[:12]:
+            if "{1}" not in report:
+                for other in questions(report, FILTERS, "", RANGES_OF_SUMS):
+                    assert_equal(twin, site_of_sums, other)
+        settle_day(twin, site_of_sums, day)
+
+
+def test_more_counts_of_experiments_than_are_read(twin: SyncApp, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in (3, 5, 12, 30):
+        monkeypatch.setattr(experiments, "MAX_ROWS", limit)
+        for asked in questions("experiments?{0}", MEASURED_FILTERS):
+            assert_equal(twin, site, asked)
+
+
 @pytest.fixture(scope="module")
 def goal(twin: SyncApp, site: Site) -> str:
     """Return the id of the first of some saved goals."""
+    return saved_goal(twin, site)
+
+
+def saved_goal(twin: SyncApp, site: Site) -> str:
     number = twin.app.registry.website(site.id).number
     goals = (
         {"name": "Buy", "type": "event", "match": ["filter_event_name=buy"], "value": "price", "currency": "EUR"},

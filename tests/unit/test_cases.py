@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.app import ROOT
 
 TESTS = """
@@ -27,6 +29,7 @@ def test_good(n):
 """
 
 
+@pytest.mark.slow
 def test_failing_cases_are_named(tmp_path: Path) -> None:
     """A test of a table fails once and names its failing cases, with plain and asynchronous functions."""
     (tmp_path / "test_tables.py").write_text(TESTS)

@@ -53,6 +53,7 @@ def clone(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_made_changes_nothing(clone: Path) -> None:
     before = git(clone, "rev-parse", "HEAD"), git(clone, "tag")
     (clone / "new.txt").touch()

@@ -589,6 +589,7 @@ def test_weeks_and_months_begin_with_their_first_day(range_of: Range, more_days:
         assert found == [(max(start_ms, range_of.from_ms), time) for start_ms, time in kept]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(
     st.sampled_from(sorted(zone_names())),

@@ -774,6 +774,7 @@ def test_a_backup_needs_its_directory(here: Command, a_website: str, tmp_path: P
     refused(here("backup", "/proc/copy.db"), 1, "/proc")
 
 
+@pytest.mark.slow
 def test_a_command_names_the_lock_of_another_program(here: Command, a_website: str, db: Path) -> None:
     """It waits for 10 seconds before."""
     with closing(sqlite3.connect(db, isolation_level=None)) as holder:
@@ -862,6 +863,7 @@ HELP = (
             "import",
             "export",
             "delete-events",
+            "rewrite-paths",
             "doctor",
             "demo",
         )
@@ -1007,6 +1009,8 @@ WRONG_USAGE = (
     ("import events.ndjson --website example.com --from x", "--from: invalid choice: 'x'"),
     (("import", "", "--website", "example.com"), "FILE: must be a path"),
     ("delete-events --website example.com", "required: --from, --to"),
+    ("rewrite-paths --website example.com --pattern /a", "required: --replacement"),
+    ("rewrite-paths --website a!b --pattern /a --replacement /b", f"--website: 'a!b' {HOST}"),
     ("delete-events --website a!b --from 2026-11-01 --to 2026-11-02", f"--website: 'a!b' {HOST}"),
     ("export example.com x --format csv", "--format: invalid choice: 'csv'"),
     ("export a!b events.ndjson", f"WEBSITE: 'a!b' {HOST}"),
@@ -1473,6 +1477,7 @@ def test_accounts_are_listed(here: Command, a_website: str) -> None:
         ("compact",),
         ("export", "example.com", "-"),
         ("delete-events", "--website", "example.com", "--from", "2026-11-01", "--to", "2026-11-02", "--yes"),
+        ("rewrite-paths", "--website", "example.com", "--pattern", "/a", "--replacement", "/b", "--yes"),
         ("import", "-", "--website", "example.com"),
         ("backup", "--keep", "3", "."),
         ("restore", "missing.db"),

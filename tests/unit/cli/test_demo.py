@@ -134,6 +134,7 @@ def test_the_same_call_gives_the_same_figures(folder: Path, command: Command) ->
     assert (folder / "one.db").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_every_page_has_data(demo: Demo) -> None:
     """Every response used by a page of the dashboard, over 30 days or more."""
     websites = {website["name"]: website for website in demo.get("/api/account/websites")["data"]}
@@ -176,6 +177,7 @@ def test_goals_and_funnels_name_what_the_website_has(site: Site) -> None:
     assert steps <= known | {f"goal:{goal['name']}" for goal in site.saved.goals}
 
 
+@pytest.mark.slow
 def test_goals_segments_funnels_and_annotations_are_saved(demo: Demo) -> None:
     """The server accepts each of them as it is, reports take them, and annotations are of the last 60 days."""
     for website in demo.get("/api/account/websites")["data"]:

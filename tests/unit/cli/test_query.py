@@ -233,6 +233,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @cases("sql", REFUSED.values(), ids=list(REFUSED))
 def test_nothing_is_written(sql: str, db: Path, here: Command, tmp_path: Path) -> None:
     """Every error has one line with its reason, and the file stays as it was."""

@@ -145,6 +145,7 @@ def test_first_requests_find_what_they_need(serve: Serve, command: Command) -> N
     assert "fail" not in server.stderr()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "error"),
     [(UNREADABLE, "the pages cannot be read"), (DAMAGED, "analytics-server: {ROOT}/tally/data/README.md cannot be")],

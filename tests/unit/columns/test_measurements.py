@@ -229,6 +229,7 @@ def wrong(path: Path) -> Iterator[Verdict]:
         yield from (verdict for verdict in verify.verdicts(connection, 1) if verdict.fault)
 
 
+@pytest.mark.slow
 @pytest.mark.in_turn
 @pytest.mark.parametrize("most", [read.MAX_EVENTS, pytest.param(1, marks=pytest.mark.slow)])
 def test_all_that_is_read(twins: Twins, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +244,7 @@ def test_all_that_is_read(twins: Twins, most: int, monkeypatch: pytest.MonkeyPat
     assert sum(map(len, listed(twins.packed, SCOPES))) > 5_000
 
 
+@pytest.mark.slow
 @pytest.mark.in_turn
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
 def test_days_that_change(twins: Twins, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:

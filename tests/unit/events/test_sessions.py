@@ -199,6 +199,7 @@ def test_visitor_numbers_are_random() -> None:
     assert all(0 <= number < 2**63 for number in numbers)
 
 
+@pytest.mark.slow
 def test_visitor_numbers_begin_with_the_time() -> None:
     """They are ordered by the first event's time within its day; those of one millisecond differ."""
     sessions = Sessions(500_000)

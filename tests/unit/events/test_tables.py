@@ -29,6 +29,7 @@ def extended(what: str, directory: Path) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_an_event_type_is_one_record(tmp_path: Path) -> None:
     """Types defined only in this test are accepted, stored, listed, counted, exported and imported."""
     found = extended("types", tmp_path)
@@ -49,6 +50,7 @@ def test_an_event_type_is_one_record(tmp_path: Path) -> None:
         assert [row["value"] for row in answers["event-names"]["data"]] == ["book"]
 
 
+@pytest.mark.slow
 def test_a_dimension_is_one_row_and_a_migration(tmp_path: Path) -> None:
     """A dimension defined only in this test is stored, filtered by, listed (JSON and CSV), exported and imported.
 

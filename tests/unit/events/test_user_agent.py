@@ -709,6 +709,7 @@ def test_results_are_the_same_without_the_compiled_engine() -> None:
     assert found["slowest"] < 0.5
 
 
+@pytest.mark.slow
 def test_doctor_names_the_engine(tmp_path: Path) -> None:
     script = "import sys; {hide}from analytics_server import main; sys.exit(main(['doctor', '--quick']))"
     reports = [

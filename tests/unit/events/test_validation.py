@@ -1173,6 +1173,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     kind=st.sampled_from(TYPES), fields=st.dictionaries(NAMES, JSON, max_size=6), context=st.dictionaries(NAMES, JSON)
 )

@@ -243,6 +243,7 @@ async def test_a_response_read_too_slowly_times_out(
             await asyncio.sleep(0.001)
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_gets_its_responses(app: App, connect: Connect) -> None:
     reader, _ = await connect(BIG * 30)
     all_connections = connections(app)

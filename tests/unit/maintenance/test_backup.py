@@ -113,6 +113,7 @@ def test_a_backup_is_one_complete_file(run: Run, db: Path, folder: Path) -> None
     assert target.stat().st_nlink == 1
 
 
+@pytest.mark.slow
 def test_a_backup_is_checked_completely(run: Run, db: Path, folder: Path) -> None:
     swap_indexes(db)
     assert sql(db, "pragma quick_check") == [("ok",)], "quick_check does not find it"

@@ -220,6 +220,7 @@ def test_events_that_the_backup_has_are_not_restored_again(sender: Sender, folde
     assert rows(got.path, EVENTS) == rows(sender.sync_app.app.db, EVENTS)
 
 
+@pytest.mark.slow
 def test_a_destination_that_is_away(sender: Sender, folder: Folder, tmp_path: Path, caplog: Any) -> None:
     """Nothing is kept in memory; pauses grow; everything is sent afterwards, also after a restart."""
     site = sender.sync_app.site()
@@ -309,6 +310,7 @@ def test_after_a_restore_another_series_begins(
     assert len(rows(got.path, EVENTS)) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["restore", "copy", "command"])
 def test_increments_of_the_database_before_remain_with_their_backup(
     sender: Sender, folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str

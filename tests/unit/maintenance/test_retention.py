@@ -163,6 +163,7 @@ def test_other_websites_are_not_changed(db: Path) -> None:
     assert rows(db, *tables, website=2) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("own", "setting", "goes"),
     [
@@ -182,6 +183,7 @@ def test_the_website_overrides_the_setting(db: Path, own: int | None, setting: i
     assert (KEPT in rollup_states(db).values()) == goes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("days", [1, 4, 5], ids=lambda days: f"{days} days")
 def test_days_that_may_get_events_are_not_deleted(db: Path, days: int) -> None:
     """Whatever the setting, a day is kept until 72 hours and a margin after its end, since events may still arrive."""
@@ -192,6 +194,7 @@ def test_days_that_may_get_events_are_not_deleted(db: Path, days: int) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_stale_day_delays_later_days(db: Path) -> None:
     keep(db)
     connection = writing_connection(db)
@@ -226,6 +229,7 @@ def test_open_days_wait_for_the_builder(tmp_path: Path) -> None:
 # --- order of deletion, and interrupted deletions
 
 
+@pytest.mark.slow
 def test_a_day_is_marked_before_its_rows_are_deleted(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The order is checked after every transaction. Before it is marked its values are counted."""
     monkeypatch.setattr(retention, "ROWS_PER_STEP", 100)

@@ -294,6 +294,7 @@ def test_writes_per_step_are_bounded(start: Start) -> None:
     assert all(most[name] > ROWS_PER_STEP / 2 for name in ("add_chunks", "delete_chunks"))
 
 
+@pytest.mark.slow
 def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
     """With the limits as they are: 2,500 values of a field, and of entry and exit pages."""
     make_file(tmp_path / "analytics.db")

@@ -102,6 +102,7 @@ def _fires(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.is_firing
 
 
+@pytest.mark.slow
 @cases(("size", "variation"), SIZES)
 def test_false_alarms_and_detection_on_simulated_websites(size: int, variation: float) -> None:
     websites = [Simulated(size, variation, seed) for seed in range(SEEDS)]

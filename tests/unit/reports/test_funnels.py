@@ -30,6 +30,7 @@ def ask(harness: RollupHarness, scope: Scope, steps: list[tuple[str, str]]) -> l
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.random_examples
 @settings(max_examples=examples(25, default=4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False), most=st.sampled_from((2, 3, 250_000)))

@@ -82,6 +82,7 @@ def date(day: int) -> str:
     return iso(day * DAY_MS)[:10]
 
 
+@pytest.mark.slow
 def test_a_correct_database_passes(db: Path, verify: Verify) -> None:
     before = rows(db, *BUILT)
     done = verify()
@@ -261,6 +262,7 @@ def test_each_number_is_compared(tmp_path: Path, statements: Sequence[Callable[[
     assert wrong <= {(level, day >> level) for level in rollup_state.LEVELS for day in days}
 
 
+@pytest.mark.slow
 def test_damaged_blocks_are_found_and_repaired(db: Path, verify: Verify) -> None:
     """Each by itself in one block, and then two of them."""
     right, block = rows(db, *FIGURES), FINAL_DAY >> BLOCK_LEVEL

@@ -376,6 +376,7 @@ def test_columns_are_read_once(database: VitalsDatabase) -> None:
 # --- days whose events have expired
 
 
+@pytest.mark.slow
 def test_figures_stay_when_events_expire(database: VitalsDatabase) -> None:
     """After each step of retention: those of whole days, within RELATIVE_ERROR, without filters or with one that
     histograms have."""

@@ -209,6 +209,7 @@ def test_a_piece_of_many_parts_is_exact_after_a_kill(log: Log, monkeypatch: pyte
     assert log.imports.sql("select sum(duplicates), sum(events) from import") == [(0, 302)]
 
 
+@pytest.mark.slow
 def test_a_followed_log_survives_kills_and_ends_on_sigterm(log: Log) -> None:
     """The real command, killed at any moment while a server rotates the log."""
     command = [sys.executable, "-m", "analytics_server", "import", str(log.path), "--from", "access-log", "--follow"]

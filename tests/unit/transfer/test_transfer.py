@@ -1113,6 +1113,7 @@ def expected(sent: Sent) -> dict[tuple[Any, ...], int]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.random_examples
 @settings(max_examples=examples(120, default=25), deadline=None)
 @given(random_imports())
