@@ -434,18 +434,21 @@ create table import_visit (
   primary key (website, day, visitor, import, visit)
 ) strict, without rowid;
 
--- Deletions of events by filter, one row each (tally/storage/deletion_records.py). Times are in website time.
+-- Deletions of events by filter, and rewriting of their paths by a rule, one row each
+-- (tally/storage/deletion_records.py). Times are in website time.
 create table deletion (
   website   integer not null,
   number    integer not null check (number > 0),  -- counts the deletions of the website
+  kind      text    not null check (kind in ('delete', 'rewrite')),
   state     text    not null check (state in ('running', 'done', 'stopped')),
   begun_ms  integer not null,                     -- in UTC, as ended_ms
   ended_ms  integer,
-  events    integer not null,                     -- that were to be deleted
-  deleted   integer not null,
+  events    integer not null,                     -- that were to be deleted or to get another path
+  changed   integer not null,                     -- that are deleted or have it
   from_ms   integer not null,                     -- events in [from_ms, to_ms)
   to_ms     integer not null,
   filters   text    not null check (filters like '[%]'),  -- field, operator and values of each
+  rule      text    not null check (rule like '[%]'),     -- pattern and replacement of a path; empty: events are deleted
   last_id   integer not null,                     -- events with greater ids stay
   days      text    not null check (days like '[%]'),     -- with such events, by source; empty when it has ended
   progress  text,                                 -- JSON; null when it has ended

@@ -862,16 +862,65 @@ export interface NewDeletion {
   events: number;
 }
 
+/** A deletion of events, or a rewriting of their paths. */
 export interface Deletion {
   number: number;
+  kind: "delete" | "rewrite";
   state: "running" | "done" | "stopped";
   begun_at: string;
   ended_at: string | null;
   from: string;
   to: string;
+  /** Of a deletion; forgotten about a minute after its end. */
   filters: string[];
+  /** Of a rewriting; forgotten about a minute after its end. */
+  rule: PathRule | null;
   events: number;
-  deleted: number;
+  /** Events that are deleted or have another path. */
+  changed: number;
+}
+
+export interface PathRule {
+  /** A path such as `/item/*`, in which `*` is any text within a segment, and `**` at the end all further segments; or without `/` a segment of any path, such as `*@*.*`. */
+  pattern: string;
+  /** The path, or the segment, that is stored instead; `*` is a character. */
+  replacement: string;
+}
+
+export interface RewritingRule {
+  /** A date or time, as `from` of the read API. */
+  from: string;
+  /** A date, which is included, or a time, which is not. */
+  to: string;
+  /** Time zone of dates; by default that of the website. */
+  tz?: string | null;
+  /** As of a rule. */
+  pattern: string;
+  /** As of a rule. */
+  replacement: string;
+}
+
+export interface RewritingPreview {
+  /** Names the preview where it is used to rewrite. */
+  id: string;
+  from: string;
+  to: string;
+  /** In the spelling of stored paths. */
+  pattern: string;
+  replacement: string;
+  events: number;
+  /** Different paths of these events, and of heatmaps and what crawlers requested on whole days. */
+  paths: number;
+  days: number;
+  /** Up to 10 of the most frequent paths, with the new ones. */
+  samples: { old: string; new: string }[];
+  not_covered: ("heatmaps" | "crawlers" | "imported_sums" | "expired_days" | "other_values")[];
+  /** Files of backups on the server, newest first, which still have the old paths. */
+  backups: string[];
+}
+
+export interface RewritingPreviewAnswer {
+  data: RewritingPreview;
 }
 
 export interface DeletionsAnswer {
@@ -2745,14 +2794,18 @@ export interface ManageOperations {
   getExclusions(websiteId: string): Promise<ExclusionsAnswer>;
   /** Change what is not counted. Replaces the lists that are sent, for events that arrive afterwards. */
   updateExclusions(websiteId: string, body: ExclusionChanges): Promise<ExclusionsAnswer>;
-  /** Deletions of events. The deletions of the website, newest first, with their state and progress. */
+  /** Deletions of events, and rewriting of paths. The deletions and rewritings of the website, newest first, with their state and progress. */
   listDeletions(websiteId: string): Promise<DeletionsAnswer>;
   /** Delete the events of a preview. Begins in the background, where the number of events of the preview still holds. What is deleted cannot be restored. */
   createDeletion(websiteId: string, body: NewDeletion): Promise<DeletionsAnswer>;
   /** Preview a deletion of events. Counts the events that match all filters. The newest preview of a website can be used to delete. */
   previewDeletion(websiteId: string, body: DeletionFilters): Promise<DeletionPreviewAnswer>;
-  /** Stop a deletion. What is deleted stays deleted. A deletion that has ended stays as it is. */
+  /** Stop a deletion. Also a rewriting of paths. What is changed stays changed. One that has ended stays as it is. */
   stopDeletion(websiteId: string, number: number): Promise<DeletionsAnswer>;
+  /** Rewrite the paths of a preview. Begins in the background, where the number of events of the preview still holds. The old paths cannot be restored. */
+  createRewriting(websiteId: string, body: NewDeletion): Promise<DeletionsAnswer>;
+  /** Preview a rewriting of paths. Counts the events whose path a rule changes. The newest preview of a website can be used to rewrite. */
+  previewRewriting(websiteId: string, body: RewritingRule): Promise<RewritingPreviewAnswer>;
   /** Imports and the upload. The imports, newest first, the upload, the formats, and how large a file and a piece may be. */
   getImports(websiteId: string): Promise<ImportsAnswer>;
   /** Import the checked upload. Begins or continues the import, in the background. */

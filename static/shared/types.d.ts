@@ -810,7 +810,9 @@ interface ImportsCard {
 }
 
 /** The card that deletes events of a website: what it shows. */
-interface EventDeletionCard {
+interface EventChangeCard {
+  kind: "delete" | "rewrite";
+  /** Begins a change. */
   path: string;
   website: Website;
   choice: HTMLElement;
@@ -818,6 +820,19 @@ interface EventDeletionCard {
   list: HTMLElement;
   element?: HTMLElement;
   timer?: ReturnType<typeof setTimeout>;
+}
+
+/** The texts that differ between a deletion of events and a rewriting of paths. */
+interface EventChangeWords {
+  preview: string;
+  not_covered: string;
+  repeat: (count: number) => string;
+  action: string;
+  list: string;
+  failed: string;
+  changed: (count: number) => string;
+  stop: string;
+  stop_effect: string;
 }
 
 /** A saved funnel; steps as in the address. */

@@ -63,6 +63,7 @@ GROUPS = (
             Command("import", "transfer", "import events from a file of Tally or another system"),
             Command("export", "transfer", "write the events of a website to a file"),
             Command("delete-events", "deletions", "delete events that match filters, after a preview"),
+            Command("rewrite-paths", "deletions", "rewrite paths of stored events by a rule, after a preview"),
             Command("query", "query", "run read-only SQL over events and visits"),
             Command("retention", "database", "show or set how long raw events are kept"),
         ),

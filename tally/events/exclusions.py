@@ -65,9 +65,9 @@ class Exclusions:
             return ADDRESSES
         if country in self._countries:
             return COUNTRIES
-        if any(_matches(parts, pathname) for parts in self._pages):
+        if any(consists_of(parts, pathname) for parts in self._pages):
             return PAGES
-        if hostname and self._hostnames and not any(_matches(parts, hostname) for parts in self._hostnames):
+        if hostname and self._hostnames and not any(consists_of(parts, hostname) for parts in self._hostnames):
             return HOSTNAMES
         return ""
 
@@ -81,7 +81,7 @@ DEFAULT = Exclusions({})
 """Of a website that has none of its own."""
 
 
-def _matches(parts: Sequence[str], text: str) -> bool:
+def consists_of(parts: Sequence[str], text: str) -> bool:
     """Return whether a text consists of the parts, in their order, with any characters between two of them.
 
     Not a regular expression: with several `*` its time grows with a power of the text's length.

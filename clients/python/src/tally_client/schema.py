@@ -996,20 +996,83 @@ class NewDeletion(TypedDict):
     events: int
 
 
+# A deletion of events, or a rewriting of their paths.
 Deletion = TypedDict(
     "Deletion",
     {
         "number": "int",
+        "kind": "Literal['delete', 'rewrite']",
         "state": "Literal['running', 'done', 'stopped']",
         "begun_at": "str",
         "ended_at": "str | None",
         "from": "str",
         "to": "str",
+        # Of a deletion; forgotten about a minute after its end.
         "filters": "list[str]",
+        # Of a rewriting; forgotten about a minute after its end.
+        "rule": "PathRule | None",
         "events": "int",
-        "deleted": "int",
+        # Events that are deleted or have another path.
+        "changed": "int",
     },
 )
+
+
+class PathRule(TypedDict):
+    # A path such as `/item/*`, in which `*` is any text within a segment, and `**` at the end all further
+    # segments; or without `/` a segment of any path, such as `*@*.*`.
+    pattern: str
+    # The path, or the segment, that is stored instead; `*` is a character.
+    replacement: str
+
+
+RewritingRule = TypedDict(
+    "RewritingRule",
+    {
+        # A date or time, as `from` of the read API.
+        "from": "str",
+        # A date, which is included, or a time, which is not.
+        "to": "str",
+        # Time zone of dates; by default that of the website.
+        "tz": "NotRequired[str | None]",
+        # As of a rule.
+        "pattern": "str",
+        # As of a rule.
+        "replacement": "str",
+    },
+)
+
+
+class RewritingPreviewSamples(TypedDict):
+    old: str
+    new: str
+
+
+RewritingPreview = TypedDict(
+    "RewritingPreview",
+    {
+        # Names the preview where it is used to rewrite.
+        "id": "str",
+        "from": "str",
+        "to": "str",
+        # In the spelling of stored paths.
+        "pattern": "str",
+        "replacement": "str",
+        "events": "int",
+        # Different paths of these events, and of heatmaps and what crawlers requested on whole days.
+        "paths": "int",
+        "days": "int",
+        # Up to 10 of the most frequent paths, with the new ones.
+        "samples": "list[RewritingPreviewSamples]",
+        "not_covered": "list[Literal['heatmaps', 'crawlers', 'imported_sums', 'expired_days', 'other_values']]",
+        # Files of backups on the server, newest first, which still have the old paths.
+        "backups": "list[str]",
+    },
+)
+
+
+class RewritingPreviewAnswer(TypedDict):
+    data: RewritingPreview
 
 
 class DeletionsAnswer(TypedDict):
