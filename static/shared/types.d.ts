@@ -156,6 +156,8 @@ interface Report {
   websites: string[] | null;
   period: string;
   channels: string[];
+  /** Of a report of one website. */
+  filters: string[];
   next_at: string;
 }
 

@@ -136,7 +136,7 @@ GROWING = {
     "field_value": r"PRIMARY KEY \(website=\? AND field=\?",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
     "notice": r"INTEGER PRIMARY KEY \(rowid[=<]\?|(?:COVERING )?INDEX notice_of_channel \(channel=\?"
-    r"|(?:COVERING )?INDEX notice_due|COVERING INDEX notice_of_website \(website=\?\)"
+    r"|(?:COVERING )?INDEX notice_due|(?:COVERING )?INDEX notice_of_website \(website=\?\)"
     r"|INDEX notice_of_account \(account=\?\)|(?:COVERING )?INDEX sqlite_autoindex_notice_1 \(key=\?\)",
     "account_usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
@@ -672,6 +672,7 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
         outbox.add(connection, outbox.New(account, "test", "fourth", content, NOON_MS + DAY_MS), NOON_MS)
         assert outbox.claim(connection, "0" * 16, NOON_MS).message is None
     outbox.notices(connection, account)
+    assert outbox.alerts_of(connection, 1, 0, NOON_MS) == []
     outbox.delete_old(connection, NOON_MS + DAY_MS)
     channels.all_channels(connection)
     channels.change_channel(connection, "0" * 16, "Phone", {}, None, None, "de")
