@@ -152,7 +152,9 @@ create table website (
     check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0),
   counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1)),  -- of the bundled list
   counts_crawlers       integer not null default 0 check (counts_crawlers in (0, 1)),
-  excludes_datacenters  integer not null default 0 check (excludes_datacenters in (0, 1))  -- of --datacenter-ranges
+  excludes_datacenters  integer not null default 0 check (excludes_datacenters in (0, 1)),  -- of --datacenter-ranges
+  -- Pattern and replacement of each rule for the paths of events that arrive, in their order
+  path_rules  text not null default '[]' check (path_rules like '[%]')
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
