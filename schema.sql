@@ -288,6 +288,7 @@ create table report (
   created_ms  integer not null,
   next_ms     integer not null,                               -- when the next is due
   person      integer,                                        -- the one person who has it; null: the account
+  filters     text    not null default '[]' check (filters like '[%]'),  -- as in a query; of one website alone
   foreign key (account, person) references membership (account, person) on delete cascade
 ) strict, without rowid;
 

@@ -585,6 +585,7 @@ export interface Channel {
   created_at: string;
   failing_since: string | null;
   last_error: string | null;
+  last_error_code: SendErrorCode;
   language: NoticeLanguage;
   /** Null for an address whose owner has not agreed yet, or has unsubscribed. */
   confirmed_at: string | null;
@@ -595,6 +596,26 @@ export interface Channel {
   /** The path of a feed, in the answer that creates it alone. */
   path?: string;
 }
+
+/** Why a notice could not be sent; null where it could, or where the receiver has answered with another error. */
+export type SendErrorCode =
+  | "mail_not_configured"
+  | "mail_host_not_found"
+  | "mail_refused"
+  | "mail_unreachable"
+  | "mail_timeout"
+  | "mail_no_tls"
+  | "mail_certificate"
+  | "mail_no_starttls"
+  | "mail_sign_in"
+  | "mail_closed"
+  | "mail_failed"
+  | "no_answer"
+  | "certificate"
+  | "host_not_found"
+  | "connection_failed"
+  | "no_http"
+  | null;
 
 /** A new report. */
 export interface NewReport {
@@ -607,6 +628,8 @@ export interface NewReport {
   channels: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty?: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters?: string[];
 }
 
 /** Fields to change. */
@@ -620,6 +643,8 @@ export interface ReportChanges {
   channels?: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty?: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters?: string[];
 }
 
 /** A report, which sends a summary of each period. */
@@ -634,6 +659,8 @@ export interface Report {
   channels: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters: string[];
   created_at: string;
   next_at: string;
 }
@@ -677,7 +704,12 @@ export interface ChannelSecretAnswer {
 }
 
 export interface ChannelTestAnswer {
-  data: { ok: boolean; /** Status of the answer. */ status: number | null; error: string | null };
+  data: {
+    ok: boolean;
+    /** Status of the answer. */ status: number | null;
+    error: string | null;
+    error_code: SendErrorCode;
+  };
 }
 
 export type NoticeState = "waiting" | "sending" | "sent" | "failed" | "expired";
@@ -696,6 +728,7 @@ export interface Notice {
   attempts: number;
   next_attempt_at: string | null;
   last_error: string | null;
+  last_error_code: SendErrorCode;
   sent_at: string | null;
 }
 
@@ -879,12 +912,12 @@ export interface RewritingPreview {
   pattern: string;
   replacement: string;
   events: number;
-  /** Different paths of these events. */
+  /** Different paths of these events, and of heatmaps and what crawlers requested on whole days. */
   paths: number;
   days: number;
   /** Up to 10 of the most frequent paths, with the new ones. */
   samples: { old: string; new: string }[];
-  not_covered: ("imported_sums" | "expired_days" | "other_values")[];
+  not_covered: ("heatmaps" | "crawlers" | "imported_sums" | "expired_days" | "other_values")[];
   /** Files of backups on the server, newest first, which still have the old paths. */
   backups: string[];
 }

@@ -17,6 +17,7 @@ const STATES = { running: t("running"), done: t("done"), stopped: t("stopped") }
 const NOT_COVERED = {
   sources: t("not_sources"),
   heatmaps: t("not_heatmaps"),
+  crawlers: t("not_crawlers"),
   imported_sums: t("not_imported_sums"),
   expired_days: t("not_expired_days"),
   other_values: t("not_other_values"),

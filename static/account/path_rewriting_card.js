@@ -93,6 +93,6 @@ function show(card, found) {
         h("li", { class: "mono small-text breakable" }, `${one.old} → ${one.new}`),
       ),
     },
-    isEmpty: !found.events,
+    isEmpty: !found.paths,
   });
 }

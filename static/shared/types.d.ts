@@ -102,6 +102,7 @@ interface Channel {
   paused_at: string | null;
   failing_since: string | null;
   last_error: string | null;
+  last_error_code: string | null;
   /** Shown to owners alone. */
   host: string | null;
   quiet: { from: string; to: string; time_zone: string } | null;
@@ -147,6 +148,7 @@ interface Notice {
   created_at: string;
   state: string;
   last_error: string | null;
+  last_error_code: string | null;
 }
 
 interface Report {

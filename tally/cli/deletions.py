@@ -130,7 +130,7 @@ def _change(
             found = preview_now(connection, website, (span.from_ms, span.to_ms), filters, rule)
         _show(found)
         words = _WORDS[found.plan.kind]
-        if not found.events and not (found.imported_sums_days and found.plan.deletes_sums):
+        if not (found.events or found.paths or (found.imported_sums_days and found.plan.deletes_sums)):
             say(f"nothing to {words.verb}")
             return
         if not given.yes and not _agrees(found.events, words.verb):

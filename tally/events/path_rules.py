@@ -51,7 +51,7 @@ class PathRule:
 
     @cached_property
     def _has_at(self) -> bool:
-        return "@" in self.pattern
+        return "@" in self.pattern or "%40" in self.pattern
 
     @cached_property
     def _wanted(self) -> tuple[list[list[str]], bool]:

@@ -7,21 +7,23 @@ are made, for the time of the read.
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tally.accounts.websites import day_offset_ms
 from tally.columns import deleted_rows
 from tally.columns.statements import TABLES, TRAFFIC
-from tally.engine.values import Place, Scope
+from tally.engine.values import WIDTHS, Place, Scope
 from tally.events.dimensions import FIELDS, VISIT_FIELDS, field_number
 from tally.events.filters import Filter
 from tally.events.path_rules import PathRule
 from tally.reports import event_list
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, conditions_of, coverage_of
-from tally.rollups import imported_sums
+from tally.rollups import heatmaps, imported_sums
 from tally.rollups.rollup_state import KEPT
+from tally.storage import crawler_days
 from tally.storage.database import check_interrupt
 from tally.storage.deletion_records import Plan, matching
 from tally.storage.meta import ids_end
@@ -42,7 +44,7 @@ class DeletionPreview(NamedTuple):
 
     samples: the most frequent values of each field with a filter. paths: how many different ones would be rewritten;
     renamed: the most frequent of them, with the new ones.
-    not_covered: `heatmaps`, `imported_sums`, `expired_days`, `other_values`, `sources` (docs/deleting-events.md).
+    not_covered: codes such as `heatmaps` (docs/deleting-events.md).
     """
 
     plan: Plan
@@ -135,11 +137,13 @@ def preview(
     days = _count_days(counts, coverage, expired)
     plan = Plan(*span, filters if rule is None else (), last_id, tuple(days), rule)
     sums = imported_sums.count_days(connection, website, *plan.whole_days)
+    pages = {} if rule is None else _pages_without_events(connection, website, plan.whole_days, rule)
     not_covered = [
         name
         for name, is_true in (
             ("sources", counts.without_source > 0),
-            ("heatmaps", not plan.covers_heatmaps),
+            ("heatmaps", not plan.covers_heatmaps or _has_points_beside(connection, website, plan)),
+            ("crawlers", rule is not None and _has_crawls_beside(connection, website, plan)),
             ("imported_sums", sums > 0 and not plan.deletes_sums),
             ("expired_days", bool(expired)),
             ("other_values", any(_is_folded(connection, website, field) for field in counts.values)),
@@ -147,11 +151,12 @@ def preview(
         if is_true
     ]
     samples = counts.samples()
+    renamed = samples.get("pathname") or [*islice(pages.values(), MAX_SAMPLES)]
     return DeletionPreview(
         *(plan, counts.events, counts.changed, counts.gone, len(set().union(*days)), sums),
         *(samples if rule is None else {}, not_covered),
-        paths=0 if rule is None else len(counts.values["pathname"]),
-        renamed=() if rule is None else [(path, rule.apply(path)) for path in samples["pathname"]],
+        paths=0 if rule is None else len(counts.values["pathname"].keys() | pages.keys()),
+        renamed=() if rule is None else [(path, rule.apply(path)) for path in renamed],
     )
 
 
@@ -187,6 +192,32 @@ def _pages_of(connection: sqlite3.Connection, website: int, rule: PathRule) -> L
         if rule.apply(text) != text:
             pages.append(label)
     return LabelFilter("pathname", "=", (), pages, is_not=False)
+
+
+def _pages_without_events(
+    connection: sqlite3.Connection, website: int, days: tuple[int, int], rule: PathRule
+) -> dict[int, str]:
+    """Return label and text of the pages that a rule rewrites in heatmaps and in what crawlers requested."""
+    points = heatmaps.pages(connection, website, *days, range(len(WIDTHS)), _ALL)
+    pages = [*(row[:2] for row in points), *crawler_days.pages_in(connection, website, *days)]
+    return {label: text for label, text in pages if rule.apply(text) != text}
+
+
+def _days_beside(plan: Plan) -> Iterator[range]:
+    """Yield the days at both ends that the range has a part of."""
+    for at_ms in (plan.from_ms, plan.to_ms):
+        if at_ms % DAY_MS:
+            yield range(at_ms // DAY_MS, at_ms // DAY_MS + 1)
+
+
+def _has_points_beside(connection: sqlite3.Connection, website: int, plan: Plan) -> bool:
+    widths = range(len(WIDTHS))
+    return any(heatmaps.pages(connection, website, days.start, days.stop, widths, 1) for days in _days_beside(plan))
+
+
+def _has_crawls_beside(connection: sqlite3.Connection, website: int, plan: Plan) -> bool:
+    days = _days_beside(plan)
+    return any(crawler_days.next_day(connection, website, part.start, part.stop) is not None for part in days)
 
 
 def preview_now(

@@ -140,6 +140,15 @@ def pages_on(connection: sqlite3.Connection, website: int, day: int) -> list[int
     return [page for (page,) in rows]
 
 
+def pages_in(connection: sqlite3.Connection, website: int, first: int, end: int) -> list[tuple[int, str]]:
+    """Return label and text of the pages of the days in [first, end)."""
+    return connection.execute(
+        "/* crawler_days.pages_in */ select distinct pathname, text from crawler_day join label on label.id = pathname"
+        " where website = ? and day >= ? and day < ?",
+        (website, first, end),
+    ).fetchall()
+
+
 def move(connection: sqlite3.Connection, website: int, day: int, pages: Mapping[int, int]) -> None:
     """Count the requests of a day for some pages, by their labels, for other pages."""
     wanted = orjson.dumps(list(pages)).decode()

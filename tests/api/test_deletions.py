@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from tally.storage.disk_space import DiskSpace
 from tally.transfer import event_deletion
 from tests.support.app import NOON_MS, OWNER, App
 from tests.support.page_client import PageClient, logged_in
 
 DAY_MS = 86_400_000
 RANGE = {"from": "2026-11-01", "to": "2026-11-18"}
+GPTBOT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"
 
 
 class Site:
@@ -136,6 +138,39 @@ async def test_paths_are_previewed_and_rewritten(site: Site) -> None:
     assert site.app.sql("select text from label where text like '/item/%' or text like '%@%'") == [("/item/*",)]
     assert site.app.sql("select distinct has_texts, rule from deletion") == [(0, "[]")]
     assert (await site.state())[0]["rule"] is None
+
+
+async def test_pages_that_only_crawlers_and_heatmaps_have_are_rewritten(site: Site) -> None:
+    rewrites, page = Rewrites(site), "https://example.com/user/ann@example.com"
+    crawled = {"website_id": site.id, "type": "pageview", "url": page}
+    await site.app.collect(crawled, headers={"Origin": "https://example.com"}, ua=GPTBOT)
+    points = {"website_id": site.id, "type": "heatmap", "url": f"{page}/map", "viewport_width": 1280}
+    answer = await site.app.collect(points | {"points": [{"x": 0.5, "y": 100, "kind": "click"}]})
+    assert answer.status == 202, answer.text
+    # Of a part of a day they are not covered.
+    part = (await rewrites.preview("*@*.*", "*", **{"to": "2026-11-18T23:00:00Z"})).json["data"]
+    assert (part["events"], part["paths"], part["not_covered"]) == (0, 0, ["heatmaps", "crawlers"])
+    preview = (await rewrites.preview("*@*.*", "*")).json["data"]
+    assert (preview["events"], preview["paths"], preview["not_covered"]) == (0, 2, [])
+    assert {"old": "/user/ann@example.com", "new": "/user/*"} in preview["samples"]
+    assert (await rewrites.begin(preview)).status == 202
+    assert (await site.end())["state"] == "done"
+    pages = "select text from {} join label on label.id = pathname"
+    assert site.app.sql(pages.format("crawler_day")) == [("/user/*",)]
+    (row,) = (await site.browser("GET", site.path.replace("/deletions", "/heatmap-pages"))).json["data"]
+    assert row["value"] == "/user/*/map"
+
+
+async def test_a_deletion_waits_for_free_space(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its days get rows beside their columns."""
+    full = DiskSpace(1_000_000, 4_000_000, 0, 100_000_000)
+    removal = site.app.background_work.removal
+    monkeypatch.setattr(removal, "_space", lambda: full)
+    await site.delete((await site.preview("filter_pathname=/a")).json["data"])
+    assert not any([await turn.step() for turn in await removal.turns()])
+    assert (await site.state())[0]["changed"] == 0
+    monkeypatch.undo()
+    assert (await site.end())["changed"] == 5
 
 
 async def test_a_rewriting_is_stopped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

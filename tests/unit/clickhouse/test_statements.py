@@ -24,6 +24,7 @@ SETTLED = (SettledDay(20_000, 2, 5, False), SettledDay(20_001, 1, 7, True))
 EVENTS = Traffic(Scope(1, 20_000 * 86_400_000, 20_003 * 86_400_000, FILTERS + PROPERTIES), 1_000, SETTLED)
 STEPS = [FunnelStep("pathname", HOSTILE), FunnelStep("", "", PROPERTIES)]
 START = ("pathname", HOSTILE)
+TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], [(HOSTILE, HOSTILE)]])
 QUERY = TopQuery("pathname", 5, goal=GOAL, order="conversion_rate", has_visits=True)
 BUILT: list[Callable[[Parameters], str]] = [
     lambda own: traffic.figures(Question(EVENTS, "referrer", [GOAL]), own, [HOSTILE]),
@@ -38,7 +39,10 @@ BUILT: list[Callable[[Parameters], str]] = [
     lambda own: measured.leaves(EVENTS, "pathname", own, [HOSTILE]),
     lambda own: measured.vitals(EVENTS, "''", ["lcp"], own, [HOSTILE]),
     lambda own: measured.poorest(EVENTS, "pathname", "lcp", 5, own),
-    lambda own: measured.experiments(EVENTS, 5, own),
+    lambda own: TRIALS.counts(5, own),
+    lambda own: TRIALS.experiments(5, own),
+    lambda own: TRIALS.most_of_each([HOSTILE], 5, own, goals=True),
+    lambda own: TRIALS.sizes(own),
     lambda own: measured.clicks(1, HOSTILE, range(2), [0], 5, own),
     lambda own: measured.depths(1, HOSTILE, range(2), [0], own),
     lambda own: listing.events(EVENTS, Place(1, 1, 1), 5, False, own),

@@ -32,6 +32,8 @@ PATHS = st.lists(st.sampled_from(("", "a", "b", "ab", "*", "a@b.c", "x%40y.z", "
         ("*@*.*", "*", "/user/ann%40example.com", "/user/*"),
         ("*@*.*", "*", "/@ann/a.b", "/@ann/a.b"),
         ("*%40*.*", "*", "/user/ann@example.com", "/user/*"),
+        ("*%40*.*", "*", "/user/ann%40example.com", "/user/*"),
+        ("/user/ann%40example.com", "/user", "/user/ann%40example.com", "/user"),
         ("/user/*@*", "/user/*", "/user/ann%40example.com", "/user/*"),
         ("user-*", "user", "/user-1/x/user-2", "/user/x/user"),
         ("*@*.*", "*", "(other)", "(other)"),

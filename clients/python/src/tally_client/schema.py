@@ -682,6 +682,7 @@ class Channel(TypedDict):
     created_at: str
     failing_since: str | None
     last_error: str | None
+    last_error_code: SendErrorCode
     language: NoticeLanguage
     # Null for an address whose owner has not agreed yet, or has unsubscribed.
     confirmed_at: str | None
@@ -691,6 +692,30 @@ class Channel(TypedDict):
     secret: NotRequired[str]
     # The path of a feed, in the answer that creates it alone.
     path: NotRequired[str]
+
+
+# Why a notice could not be sent; null where it could, or where the receiver has answered with another error.
+SendErrorCode: TypeAlias = (
+    Literal[
+        "mail_not_configured",
+        "mail_host_not_found",
+        "mail_refused",
+        "mail_unreachable",
+        "mail_timeout",
+        "mail_no_tls",
+        "mail_certificate",
+        "mail_no_starttls",
+        "mail_sign_in",
+        "mail_closed",
+        "mail_failed",
+        "no_answer",
+        "certificate",
+        "host_not_found",
+        "connection_failed",
+        "no_http",
+    ]
+    | None
+)
 
 
 class NewReport(TypedDict):
@@ -705,6 +730,9 @@ class NewReport(TypedDict):
     channels: list[str]
     # Whether nothing is sent about a period without visitors.
     skip_empty: NotRequired[bool]
+    # Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in
+    # `websites` alone.
+    filters: NotRequired[list[str]]
 
 
 class ReportChanges(TypedDict):
@@ -719,6 +747,9 @@ class ReportChanges(TypedDict):
     channels: NotRequired[list[str]]
     # Whether nothing is sent about a period without visitors.
     skip_empty: NotRequired[bool]
+    # Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in
+    # `websites` alone.
+    filters: NotRequired[list[str]]
 
 
 class Report(TypedDict):
@@ -734,6 +765,9 @@ class Report(TypedDict):
     channels: list[str]
     # Whether nothing is sent about a period without visitors.
     skip_empty: bool
+    # Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in
+    # `websites` alone.
+    filters: list[str]
     created_at: str
     next_at: str
 
@@ -791,6 +825,7 @@ class ChannelTestAnswerData(TypedDict):
     # Status of the answer.
     status: int | None
     error: str | None
+    error_code: SendErrorCode
 
 
 class ChannelTestAnswer(TypedDict):
@@ -815,6 +850,7 @@ class Notice(TypedDict):
     attempts: int
     next_attempt_at: str | None
     last_error: str | None
+    last_error_code: SendErrorCode
     sent_at: str | None
 
 
@@ -1026,12 +1062,12 @@ RewritingPreview = TypedDict(
         "pattern": "str",
         "replacement": "str",
         "events": "int",
-        # Different paths of these events.
+        # Different paths of these events, and of heatmaps and what crawlers requested on whole days.
         "paths": "int",
         "days": "int",
         # Up to 10 of the most frequent paths, with the new ones.
         "samples": "list[RewritingPreviewSamples]",
-        "not_covered": "list[Literal['imported_sums', 'expired_days', 'other_values']]",
+        "not_covered": "list[Literal['heatmaps', 'crawlers', 'imported_sums', 'expired_days', 'other_values']]",
         # Files of backups on the server, newest first, which still have the old paths.
         "backups": "list[str]",
     },
