@@ -354,6 +354,8 @@ export interface WebsiteChanges {
   week_start?: "monday" | "sunday";
   /** A code of ISO 4217. */
   currency?: string | null;
+  /** For the paths of events that arrive; each is applied to what the one before it has made. */
+  path_rules?: PathRule[];
 }
 
 export interface WebsiteDeletion {
@@ -376,6 +378,7 @@ export interface ManagedWebsite {
   day_offset_minutes: number;
   week_start: "monday" | "sunday";
   currency: string | null;
+  path_rules: PathRule[];
   share_links: ShareLink[];
   events: number;
   /** False: there are at least so many events. */

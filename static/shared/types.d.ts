@@ -188,6 +188,7 @@ interface Website {
   day_offset_minutes: number;
   week_start: "monday" | "sunday";
   currency: string | null;
+  path_rules: { pattern: string; replacement: string }[];
   created_at: string;
   /** The number of its account, in the list of all websites. */
   account: number;

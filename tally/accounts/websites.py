@@ -5,6 +5,7 @@ deleted website is deleted in the background (tally/maintenance/deletion.py).
 """
 
 import contextlib
+import json
 import re
 import sqlite3
 import uuid
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tally.accounts.accounts import Account, AccountError, AccountFull
 from tally.accounts.usage import month_of
 from tally.events.exclusions import Exclusions, Note
+from tally.events.path_rules import PathRule
 from tally.events.website import Website
 from tally.timestamps import MINUTE_MS
 
@@ -31,11 +33,15 @@ _WITH_DAYS = (
 
 
 class WebsiteSettings(NamedTuple):
-    """What the owner sets of a website besides its name, domain and origins. Time zone and currency may be unset."""
+    """What the owner sets of a website besides its name, domain and origins. Time zone and currency may be unset.
+
+    path_rules: for the paths of events that arrive.
+    """
 
     time_zone: str | None
     week_start: "WeekStart"
     currency: str | None
+    path_rules: tuple[PathRule, ...] = ()
 
 
 class DomainTaken(AccountError):
@@ -55,7 +61,7 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
     rows = connection.execute(
         "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan,"
         " w.time_zone, w.week_start, w.currency, w.day_offset_minutes, w.counts_crawlers,"
-        " exists (select 1 from imported_field as own where own.website = w.number)"
+        " exists (select 1 from imported_field as own where own.website = w.number), w.path_rules"
         " from website w join account a on a.number = w.account order by w.created_ms, w.number"
     )
     return [
@@ -68,6 +74,7 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
                 exclusions.get(row[0]),
                 row[10],
                 bool(row[11]),
+                tuple(PathRule(*rule) for rule in json.loads(row[13])),
             )
         )
         for row in rows
@@ -156,13 +163,14 @@ def update_website(connection: sqlite3.Connection, number: int, name: str, domai
 
 
 def update_settings(connection: sqlite3.Connection, number: int, new: WebsiteSettings, now_ms: int) -> None:
-    """Set a website's time zone, first day of the week and currency; while it has no data, its days follow the zone."""
+    """Set a website's settings; while it has no data, its days follow the time zone."""
     row = connection.execute("/* websites.zone */ select time_zone from website where number = ?", (number,)).fetchone()
     if row is not None and row[0] != new.time_zone:
         place_days(connection, number, new.time_zone, _offset_of(new.time_zone, now_ms))
     connection.execute(
-        "/* websites.settings */ update website set time_zone = ?, week_start = ?, currency = ? where number = ?",
-        (*new, number),
+        "/* websites.settings */ update website set time_zone = ?, week_start = ?, currency = ?, path_rules = ?"
+        " where number = ?",
+        (*new[:3], json.dumps([[rule.pattern, rule.replacement] for rule in new.path_rules]), number),
     )
 
 

@@ -427,6 +427,8 @@ class WebsiteChanges(TypedDict):
     week_start: NotRequired[Literal["monday", "sunday"]]
     # A code of ISO 4217.
     currency: NotRequired[str | None]
+    # For the paths of events that arrive; each is applied to what the one before it has made.
+    path_rules: NotRequired[list[PathRule]]
 
 
 class WebsiteDeletion(TypedDict):
@@ -454,6 +456,7 @@ class ManagedWebsite(TypedDict):
     day_offset_minutes: int
     week_start: Literal["monday", "sunday"]
     currency: str | None
+    path_rules: list[PathRule]
     share_links: list[ShareLink]
     events: int
     # False: there are at least so many events.
