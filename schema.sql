@@ -151,7 +151,8 @@ create table website (
   day_offset_minutes  integer not null default 0
     check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0),
   counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1)),  -- of the bundled list
-  counts_crawlers       integer not null default 0 check (counts_crawlers in (0, 1))
+  counts_crawlers       integer not null default 0 check (counts_crawlers in (0, 1)),
+  excludes_datacenters  integer not null default 0 check (excludes_datacenters in (0, 1))  -- of --datacenter-ranges
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -285,6 +286,7 @@ create table report (
   created_ms  integer not null,
   next_ms     integer not null,                               -- when the next is due
   person      integer,                                        -- the one person who has it; null: the account
+  filters     text    not null default '[]' check (filters like '[%]'),  -- as in a query; of one website alone
   foreign key (account, person) references membership (account, person) on delete cascade
 ) strict, without rowid;
 
@@ -432,18 +434,21 @@ create table import_visit (
   primary key (website, day, visitor, import, visit)
 ) strict, without rowid;
 
--- Deletions of events by filter, one row each (tally/storage/deletion_records.py). Times are in website time.
+-- Deletions of events by filter, and rewriting of their paths by a rule, one row each
+-- (tally/storage/deletion_records.py). Times are in website time.
 create table deletion (
   website   integer not null,
   number    integer not null check (number > 0),  -- counts the deletions of the website
+  kind      text    not null check (kind in ('delete', 'rewrite')),
   state     text    not null check (state in ('running', 'done', 'stopped')),
   begun_ms  integer not null,                     -- in UTC, as ended_ms
   ended_ms  integer,
-  events    integer not null,                     -- that were to be deleted
-  deleted   integer not null,
+  events    integer not null,                     -- that were to be deleted or to get another path
+  changed   integer not null,                     -- that are deleted or have it
   from_ms   integer not null,                     -- events in [from_ms, to_ms)
   to_ms     integer not null,
   filters   text    not null check (filters like '[%]'),  -- field, operator and values of each
+  rule      text    not null check (rule like '[%]'),     -- pattern and replacement of a path; empty: events are deleted
   last_id   integer not null,                     -- events with greater ids stay
   days      text    not null check (days like '[%]'),     -- with such events, by source; empty when it has ended
   progress  text,                                 -- JSON; null when it has ended

@@ -147,8 +147,8 @@ def _build(folder: Path, events: int) -> DataSet:
     return data_set
 
 
-def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tuple[str, int]:
-    """Add a website with about so many events up to `end_ms`; return its id and their number."""
+def fill_website(connection: sqlite3.Connection, events: int, end_ms: int, days: int = DAYS) -> tuple[str, int]:
+    """Add a website with about so many events in the days up to `end_ms`; return its id and their number."""
     connection.execute("pragma synchronous = off")
     connection.execute("pragma cache_size = -64000")
     owner = find_account(connection, None)
@@ -159,7 +159,7 @@ def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tu
         )
     label = dict(connection.execute("/* dataset.labels */ select text, id from label"))
     number = next(website.number for website in all_websites(connection) if website.id == id)
-    written = sum(_write_days(connection, number, Traffic(SEED, label), events, end_ms))
+    written = sum(_write_days(connection, number, Traffic(SEED, label), events, end_ms, days))
     _fill_values(connection, number)
     connection.execute("pragma wal_checkpoint(truncate)").fetchall()
     connection.execute("pragma synchronous = full")
@@ -167,19 +167,19 @@ def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tu
 
 
 def _write_days(
-    connection: sqlite3.Connection, website: int, traffic: Traffic, events: int, end_ms: int
+    connection: sqlite3.Connection, website: int, traffic: Traffic, events: int, end_ms: int, days: int
 ) -> Iterator[int]:
     """Write each day in a transaction of its own; yield its number of events."""
-    begin_ms = end_ms - DAYS * DAY_MS
+    begin_ms = end_ms - days * DAY_MS
     first, last = begin_ms // DAY_MS, (end_ms - 1) // DAY_MS
     for day in range(first, last + 1):
-        visitors = round(events / DAYS / EVENTS_PER_VISITOR * relative_traffic(day))
+        visitors = round(events / days / EVENTS_PER_VISITOR * relative_traffic(day))
         drawn = traffic.day(day, visitors, begin_ms, end_ms)
         if drawn.events:
             with database.transaction(connection):
                 _write_day(connection, website, day, drawn.events, drawn.visits, end_ms)
         if (day - first) % 60 == 0:
-            progress(f"day {day - first} of {DAYS}")
+            progress(f"day {day - first} of {days}")
         yield len(drawn.events)
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 # The clone that has this file, whether or not it is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import alert_hours
 import cold_queries
 import collect_rates
 import distinct_values
@@ -49,6 +50,7 @@ PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "filtered": reads.filtered_reads,
     "lists": list_queries.lists,
     "goals": goal_queries.goals,
+    "alerts": alert_hours.alerts,
     "measurements": measurement_queries.measurements,
     "collect": collect_rates.collect,
     "batches": collect_rates.batches_of_fifty,

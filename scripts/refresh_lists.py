@@ -15,6 +15,12 @@ Its two sources have the MIT licence, whose texts are in tally/data/CRAWLERS-LIC
 An entry covers its subdomains. The script fails where a line is no host, is a public suffix, or covers a host of
 tally/data/referrer_hosts.txt, whose visits are no spam.
 
+`countries` writes country_names.json: names of countries in the languages of notices. Its source, CLDR, has the Unicode
+licence, whose text is in tally/data/CLDR-LICENSE:
+
+    npm pack cldr-localenames-full@48.2.0
+    python scripts/refresh_lists.py countries cldr-localenames-full-48.2.0.tgz
+
 A pattern is a text in lower case that counts as in tally/events/crawlers.py. Of crawlers whose User-Agents never begin
 as a browser's it begins with `^`: the same word later in a browser's User-Agent is a person in that company's app.
 HTTP libraries are not taken: they are the clients of apps and servers, which count. The script fails where a source
@@ -27,6 +33,7 @@ import hashlib
 import json
 import re
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -35,6 +42,10 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "tally/data/crawlers.json"
 SPAM = ROOT / "tally/data/referrer_spam.txt"
+COUNTRIES, CLDR_LICENCE = ROOT / "tally/data/country_names.json", ROOT / "tally/data/CLDR-LICENSE"
+LANGUAGES = ("en", "de", "fr", "es")
+# Groups of countries, and codes that are none.
+NO_COUNTRIES = ("EU", "EZ", "QO", "UN", "XA", "XB", "ZZ")
 
 # Tags of crawler-user-agents. An entry with http-library is omitted.
 TAGS = {
@@ -409,6 +420,34 @@ def write_referrer_spam(given: argparse.Namespace) -> None:
     print(f"{SPAM.relative_to(ROOT)}: {len(hosts)} hosts")
 
 
+def write_countries(given: argparse.Namespace) -> None:
+    """Write the names of countries, and the licence of their source."""
+    with tarfile.open(given.package) as package:
+
+        def content(name: str) -> bytes:
+            file = package.extractfile(f"package/{name}")
+            if file is None:
+                raise Problem(f"{given.package} has no file {name}")
+            return file.read()
+
+        version = json.loads(content("package.json"))["version"]
+        names = []
+        for language in LANGUAGES:
+            read = json.loads(content(f"main/{language}/territories.json"))
+            names.append(read["main"][language]["localeDisplayNames"]["territories"])
+        CLDR_LICENCE.write_bytes(content("LICENSE"))
+    codes = sorted(code for code in names[0] if re.fullmatch("[A-Z]{2}", code) and code not in NO_COUNTRIES)
+    rows = ",\n".join(
+        f'"{code}":' + json.dumps([own[code] for own in names], ensure_ascii=False, separators=(",", ":"))
+        for code in codes
+    )
+    digest = hashlib.sha256(given.package.read_bytes()).hexdigest()
+    about = {"name": "cldr-localenames-full", "version": version, "licence": "Unicode-3.0", "sha256": digest}
+    head = f'{{"source":{json.dumps(about)},\n"languages":{json.dumps(LANGUAGES)},\n"names":{{\n'
+    COUNTRIES.write_text(f"{head}{rows}\n}}}}\n", encoding="utf-8")
+    print(f"{COUNTRIES.relative_to(ROOT)}: {len(codes)} countries")
+
+
 def main() -> None:
     """Write a list, then check it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -424,6 +463,9 @@ def main() -> None:
     spam.add_argument("commit", help="of referrer-spam-list")
     spam.add_argument("date", help="of that commit")
     spam.set_defaults(write=write_referrer_spam)
+    countries = lists.add_parser("countries")
+    countries.add_argument("package", type=Path, help="cldr-localenames-full, as packed by npm")
+    countries.set_defaults(write=write_countries)
     given = parser.parse_args()
     given.write(given)
 

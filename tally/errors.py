@@ -104,7 +104,7 @@ UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with 
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 PREVIEW_OUTDATED = Kind(409, "preview_outdated", "The preview is outdated: preview the deletion again.")
 DELETION_RUNNING = Kind(
-    409, "deletion_running", "Events of the website are being deleted: wait, or stop that deletion."
+    409, "deletion_running", "Events of the website are being deleted or rewritten: wait, or stop that."
 )
 UNKNOWN_DELETION = Kind(404, "unknown_deletion", "The website has no deletion of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")

@@ -458,6 +458,12 @@ class Settings:
         _optional_path,
         "directory",
     )
+    datacenter_ranges: Path | None = _setting(
+        None,
+        "file of networks of data centres, one a line, which websites may exclude, read again on SIGHUP",
+        _optional_path,
+        "file",
+    )
     free_events: int = _setting(100_000, "events per month of an account on the free plan", _count, "events")
     pro_events: int = _setting(10_000_000, "events per month of an account on the pro plan", _count, "events")
     client_per_minute: int = _setting(600, "collect requests per minute of one client", _count, "requests")

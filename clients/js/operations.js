@@ -76,6 +76,8 @@ export const MANAGEMENT = {
   createDeletion: ["POST", "/api/v1/websites/{id}/deletions", "json"],
   previewDeletion: ["POST", "/api/v1/websites/{id}/deletions/preview", "json"],
   stopDeletion: ["DELETE", "/api/v1/websites/{id}/deletions/{number}", ""],
+  createRewriting: ["POST", "/api/v1/websites/{id}/rewrites", "json"],
+  previewRewriting: ["POST", "/api/v1/websites/{id}/rewrites/preview", "json"],
   getImports: ["GET", "/api/v1/websites/{id}/imports", ""],
   runImport: ["POST", "/api/v1/websites/{id}/imports", "empty"],
   beginUpload: ["POST", "/api/v1/websites/{id}/imports/upload", "json"],

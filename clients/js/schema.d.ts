@@ -239,7 +239,8 @@ export type EventErrorCode =
   | "excluded_country"
   | "excluded_page"
   | "excluded_hostname"
-  | "referrer_spam";
+  | "referrer_spam"
+  | "datacenter";
 
 /** The fields of an annotation. */
 export interface NewAnnotation {
@@ -581,6 +582,7 @@ export interface Channel {
   created_at: string;
   failing_since: string | null;
   last_error: string | null;
+  last_error_code: SendErrorCode;
   language: NoticeLanguage;
   /** Null for an address whose owner has not agreed yet, or has unsubscribed. */
   confirmed_at: string | null;
@@ -591,6 +593,26 @@ export interface Channel {
   /** The path of a feed, in the answer that creates it alone. */
   path?: string;
 }
+
+/** Why a notice could not be sent; null where it could, or where the receiver has answered with another error. */
+export type SendErrorCode =
+  | "mail_not_configured"
+  | "mail_host_not_found"
+  | "mail_refused"
+  | "mail_unreachable"
+  | "mail_timeout"
+  | "mail_no_tls"
+  | "mail_certificate"
+  | "mail_no_starttls"
+  | "mail_sign_in"
+  | "mail_closed"
+  | "mail_failed"
+  | "no_answer"
+  | "certificate"
+  | "host_not_found"
+  | "connection_failed"
+  | "no_http"
+  | null;
 
 /** A new report. */
 export interface NewReport {
@@ -603,6 +625,8 @@ export interface NewReport {
   channels: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty?: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters?: string[];
 }
 
 /** Fields to change. */
@@ -616,6 +640,8 @@ export interface ReportChanges {
   channels?: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty?: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters?: string[];
 }
 
 /** A report, which sends a summary of each period. */
@@ -630,6 +656,8 @@ export interface Report {
   channels: string[];
   /** Whether nothing is sent about a period without visitors. */
   skip_empty: boolean;
+  /** Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in `websites` alone. */
+  filters: string[];
   created_at: string;
   next_at: string;
 }
@@ -673,7 +701,12 @@ export interface ChannelSecretAnswer {
 }
 
 export interface ChannelTestAnswer {
-  data: { ok: boolean; /** Status of the answer. */ status: number | null; error: string | null };
+  data: {
+    ok: boolean;
+    /** Status of the answer. */ status: number | null;
+    error: string | null;
+    error_code: SendErrorCode;
+  };
 }
 
 export type NoticeState = "waiting" | "sending" | "sent" | "failed" | "expired";
@@ -692,6 +725,7 @@ export interface Notice {
   attempts: number;
   next_attempt_at: string | null;
   last_error: string | null;
+  last_error_code: SendErrorCode;
   sent_at: string | null;
 }
 
@@ -711,7 +745,21 @@ export interface Exclusions {
   referrer_spam: boolean;
   /** Whether crawlers are rejected or count as visitors. */
   crawlers: "reject" | "count";
+  /** Whether web events from data centres are excluded. Only where the server has a list of them. */
+  datacenters?: boolean;
   your_address: string;
+  /** The lists of the server. */
+  lists: ServerList[];
+}
+
+export interface ServerList {
+  name: "crawlers" | "referrer_spam" | "datacenters";
+  /** Whether it came with Tally or is a file of the server. */
+  source: "bundled" | "file";
+  date: string;
+  entries: number;
+  /** Whether it is older than 180 days, that of data centers than 30. */
+  is_old: boolean;
 }
 
 /** The lists that are replaced. */
@@ -726,6 +774,8 @@ export interface ExclusionChanges {
   referrer_spam?: boolean;
   /** Whether crawlers are rejected or count as visitors. */
   crawlers?: "reject" | "count";
+  /** Whether web events from data centres are excluded. Only where the server has a list of them. */
+  datacenters?: boolean;
 }
 
 export interface ExclusionsAnswer {
@@ -812,16 +862,65 @@ export interface NewDeletion {
   events: number;
 }
 
+/** A deletion of events, or a rewriting of their paths. */
 export interface Deletion {
   number: number;
+  kind: "delete" | "rewrite";
   state: "running" | "done" | "stopped";
   begun_at: string;
   ended_at: string | null;
   from: string;
   to: string;
+  /** Of a deletion; forgotten about a minute after its end. */
   filters: string[];
+  /** Of a rewriting; forgotten about a minute after its end. */
+  rule: PathRule | null;
   events: number;
-  deleted: number;
+  /** Events that are deleted or have another path. */
+  changed: number;
+}
+
+export interface PathRule {
+  /** A path such as `/item/*`, in which `*` is any text within a segment, and `**` at the end all further segments; or without `/` a segment of any path, such as `*@*.*`. */
+  pattern: string;
+  /** The path, or the segment, that is stored instead; `*` is a character. */
+  replacement: string;
+}
+
+export interface RewritingRule {
+  /** A date or time, as `from` of the read API. */
+  from: string;
+  /** A date, which is included, or a time, which is not. */
+  to: string;
+  /** Time zone of dates; by default that of the website. */
+  tz?: string | null;
+  /** As of a rule. */
+  pattern: string;
+  /** As of a rule. */
+  replacement: string;
+}
+
+export interface RewritingPreview {
+  /** Names the preview where it is used to rewrite. */
+  id: string;
+  from: string;
+  to: string;
+  /** In the spelling of stored paths. */
+  pattern: string;
+  replacement: string;
+  events: number;
+  /** Different paths of these events, and of heatmaps and what crawlers requested on whole days. */
+  paths: number;
+  days: number;
+  /** Up to 10 of the most frequent paths, with the new ones. */
+  samples: { old: string; new: string }[];
+  not_covered: ("heatmaps" | "crawlers" | "imported_sums" | "expired_days" | "other_values")[];
+  /** Files of backups on the server, newest first, which still have the old paths. */
+  backups: string[];
+}
+
+export interface RewritingPreviewAnswer {
+  data: RewritingPreview;
 }
 
 export interface DeletionsAnswer {
@@ -2033,6 +2132,7 @@ export type RejectedCode =
   | "excluded_page"
   | "excluded_hostname"
   | "referrer_spam"
+  | "datacenter"
   | "without_referrer"
   | "without_query"
   | "without_language"
@@ -2694,14 +2794,18 @@ export interface ManageOperations {
   getExclusions(websiteId: string): Promise<ExclusionsAnswer>;
   /** Change what is not counted. Replaces the lists that are sent, for events that arrive afterwards. */
   updateExclusions(websiteId: string, body: ExclusionChanges): Promise<ExclusionsAnswer>;
-  /** Deletions of events. The deletions of the website, newest first, with their state and progress. */
+  /** Deletions of events, and rewriting of paths. The deletions and rewritings of the website, newest first, with their state and progress. */
   listDeletions(websiteId: string): Promise<DeletionsAnswer>;
   /** Delete the events of a preview. Begins in the background, where the number of events of the preview still holds. What is deleted cannot be restored. */
   createDeletion(websiteId: string, body: NewDeletion): Promise<DeletionsAnswer>;
   /** Preview a deletion of events. Counts the events that match all filters. The newest preview of a website can be used to delete. */
   previewDeletion(websiteId: string, body: DeletionFilters): Promise<DeletionPreviewAnswer>;
-  /** Stop a deletion. What is deleted stays deleted. A deletion that has ended stays as it is. */
+  /** Stop a deletion. Also a rewriting of paths. What is changed stays changed. One that has ended stays as it is. */
   stopDeletion(websiteId: string, number: number): Promise<DeletionsAnswer>;
+  /** Rewrite the paths of a preview. Begins in the background, where the number of events of the preview still holds. The old paths cannot be restored. */
+  createRewriting(websiteId: string, body: NewDeletion): Promise<DeletionsAnswer>;
+  /** Preview a rewriting of paths. Counts the events whose path a rule changes. The newest preview of a website can be used to rewrite. */
+  previewRewriting(websiteId: string, body: RewritingRule): Promise<RewritingPreviewAnswer>;
   /** Imports and the upload. The imports, newest first, the upload, the formats, and how large a file and a piece may be. */
   getImports(websiteId: string): Promise<ImportsAnswer>;
   /** Import the checked upload. Begins or continues the import, in the background. */

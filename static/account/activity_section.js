@@ -88,6 +88,8 @@ const ACTIONS = {
   import_undone: t("did_undo_import"),
   events_deleted: t("did_delete_events"),
   deletion_stopped: t("did_stop_deletion"),
+  paths_rewritten: t("did_rewrite_paths"),
+  rewriting_stopped: t("did_stop_rewriting"),
   retention_changed: t("did_change_retention"),
   events_exported: t("did_export_events"),
   events_read: t("did_read_events"),

@@ -4,6 +4,7 @@
 import { failureNotice, notify } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
+import { date, number } from "../shared/formats.js";
 import { checkbox, form, linesField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
 import { readableHost, readablePath } from "../shared/readable.js";
@@ -79,6 +80,13 @@ function listsForm(path, data) {
   const notSpam = hostsField("not_spam", t("referrers_to_count"), data.not_spam);
   const crawlers = checkbox({ label: t("count_crawlers"), name: "crawlers", hint: t("count_crawlers_hint") });
   crawlers.input.checked = data.crawlers === "count";
+  const datacenters = checkbox({
+    label: t("exclude_datacenters"),
+    name: "datacenters",
+    hint: t("exclude_datacenters_hint"),
+  });
+  datacenters.input.checked = Boolean(data.datacenters);
+  const ofServer = data.datacenters === undefined ? [] : [datacenters];
   const lists = { addresses, countries, pages, hostnames, referrers, not_spam: notSpam };
   const own = h("button", { class: "button small", type: "button" });
   fill(own, t("add_own_address", { address: data.your_address }));
@@ -88,8 +96,8 @@ function listsForm(path, data) {
     addresses.input.focus();
   });
   addresses.element.append(h("div", null, own));
-  return form({
-    fields: [addresses, countries, pages, hostnames, spam, referrers, notSpam, crawlers],
+  const made = form({
+    fields: [addresses, countries, pages, hostnames, spam, referrers, notSpam, crawlers, ...ofServer],
     action: t("save_exclusions"),
     busy: shared("saving"),
     submit: async (values) => {
@@ -102,7 +110,55 @@ function listsForm(path, data) {
       notify(t("exclusions_saved"));
       return null;
     },
-  }).element;
+  });
+  return h("div", null, made.element, listsTable(data.lists));
+}
+
+/**
+ * Returns a table of the lists that are files of the server or old. Nothing is to be known of the others.
+ *
+ * @param {ServerList[]} lists
+ */
+function listsTable(lists) {
+  const shown = lists.filter((one) => one.source === "file" || one.is_old);
+  if (!shown.length) return null;
+  const heads = [t("list"), t("list_source"), t("list_date"), t("list_entries")];
+  const table = h(
+    "table",
+    { class: "table", "aria-label": t("server_lists") },
+    h(
+      "thead",
+      null,
+      h(
+        "tr",
+        null,
+        heads.map((words) => h("th", { scope: "col" }, words)),
+      ),
+    ),
+    h("tbody", null, shown.map(listRow)),
+  );
+  return [h("h3", null, t("server_lists")), h("div", { class: "table-scroll" }, table)];
+}
+
+/** @type {Record<ServerList["name"], string>} */
+const LIST_NAMES = {
+  crawlers: t("list_crawlers"),
+  referrer_spam: t("list_referrer_spam"),
+  datacenters: t("list_datacenters"),
+};
+
+/**
+ * @param {ServerList} list
+ */
+function listRow({ name, source, date: made, entries, is_old: isOld }) {
+  return h(
+    "tr",
+    null,
+    h("td", null, LIST_NAMES[name]),
+    h("td", null, source === "file" ? t("list_of_server") : t("list_bundled")),
+    h("td", null, date(Date.parse(made), "UTC"), isOld ? h("div", { class: "soft" }, t("list_is_old")) : null),
+    h("td", null, number(entries)),
+  );
 }
 
 /**

@@ -13,6 +13,7 @@ import { allZones, currentName, zoneLabel } from "../shared/time_zones.js";
 import { actionTable, sectionCard } from "./card.js";
 import { reportsCard } from "./reports_card.js";
 import { runOnce } from "./run_once.js";
+import { sendError } from "./send_errors.js";
 
 const t = await texts("account");
 const shared = await texts("shared");
@@ -156,7 +157,7 @@ function stateOf({ context }, channel) {
   return [
     words,
     channel.last_error && (channel.paused_at || channel.failing_since)
-      ? h("span", { class: "key-limits soft" }, channel.last_error)
+      ? h("span", { class: "key-limits soft" }, sendError(channel.last_error, channel.last_error_code))
       : null,
     quiet ? h("span", { class: "key-limits soft" }, t("quiet_from_to", { from: quiet.from, to: quiet.to })) : null,
   ];
@@ -170,7 +171,8 @@ async function tested(path, channel) {
   const answer = await send("POST", `${path}/test`);
   if (!answer.ok) return notify(answer.error.message);
   if (!channel.confirmed_at) return notify(t("asked_again"));
-  notify(answer.data.ok ? t("test_sent") : t("test_failed", { error: answer.data.error }));
+  const { ok, error, error_code } = answer.data;
+  notify(ok ? t("test_sent") : t("test_failed", { error: sendError(error, error_code) }));
 }
 
 /**
@@ -446,7 +448,9 @@ function noticeRow(section, notice, channel) {
       "td",
       { dataset: { head: t("channel_state") } },
       STATES[notice.state],
-      notice.last_error ? h("span", { class: "key-limits soft" }, notice.last_error) : null,
+      notice.last_error
+        ? h("span", { class: "key-limits soft" }, sendError(notice.last_error, notice.last_error_code))
+        : null,
     ),
     h("td", { class: "num" }, mayRepeat ? again : null),
   );

@@ -19,7 +19,7 @@ export const SETTINGS = {
   alerts: [t("alerts"), ""],
   sharing: [t("sharing"), t("share_links")],
   exclusions: [t("exclusions"), ""],
-  data: [t("data"), [t("imports"), deletions("title")].join(", ")],
+  data: [t("data"), [t("imports"), deletions("rewrite_title"), deletions("title")].join(", ")],
   danger: [t("danger"), t("delete_website")],
 };
 

@@ -11,6 +11,7 @@ import { generalCard } from "../account/general_card.js";
 import { importsCard } from "../account/imports_card.js";
 import { SETTINGS, sectionsFor, settingsPath } from "../account/settings_sections.js";
 import { shareLinks } from "../account/share_links.js";
+import { pathRewritingCard } from "../account/path_rewriting_card.js";
 import { originsCard, snippetCard } from "../account/tracking_cards.js";
 import { websitePeople } from "../account/website_people.js";
 import { goalsCard } from "../goals/goals_card.js";
@@ -34,7 +35,7 @@ const CARDS = {
     sectionCard(t("share_links"), shareLinks({ website, changed: () => context.refresh() })),
   ],
   exclusions: ({ website }) => [exclusionsCard(website)],
-  data: ({ website }) => [importsCard(website), eventDeletionCard(website)],
+  data: ({ website }) => [importsCard(website), pathRewritingCard(website), eventDeletionCard(website)],
   danger: (settings) => [deletionCard(settings)],
 };
 

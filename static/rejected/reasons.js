@@ -40,6 +40,7 @@ const CODES = {
   excluded_page: { title: t("excluded_page"), means: t("excluded_page_means"), todo: excludedTodo },
   excluded_hostname: { title: t("excluded_hostname"), means: t("excluded_hostname_means"), todo: excludedTodo },
   referrer_spam: { title: t("referrer_spam"), means: t("referrer_spam_means"), todo: excludedTodo },
+  datacenter: { title: t("datacenter"), means: t("datacenter_means"), todo: excludedTodo },
   rate_limited: {
     title: t("rate_limited"),
     means: t("rate_limited_means"),

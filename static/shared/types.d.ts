@@ -102,6 +102,7 @@ interface Channel {
   paused_at: string | null;
   failing_since: string | null;
   last_error: string | null;
+  last_error_code: string | null;
   /** Shown to owners alone. */
   host: string | null;
   quiet: { from: string; to: string; time_zone: string } | null;
@@ -147,6 +148,7 @@ interface Notice {
   created_at: string;
   state: string;
   last_error: string | null;
+  last_error_code: string | null;
 }
 
 interface Report {
@@ -229,6 +231,15 @@ interface ShareLink {
   badges: boolean;
 }
 
+/** A list of the server: what it came with, or a file that its administrator has set. */
+interface ServerList {
+  name: "crawlers" | "referrer_spam" | "datacenters";
+  source: "bundled" | "file";
+  date: string;
+  entries: number;
+  is_old: boolean;
+}
+
 /** The lists of events that are not counted, and the address of the request. */
 interface Exclusions {
   addresses: string[];
@@ -240,7 +251,10 @@ interface Exclusions {
   /** Whether visits from the hosts of the list of referrer spam are excluded. */
   referrer_spam: boolean;
   crawlers: "reject" | "count";
+  /** Whether web events from data centres are excluded; only where the server has a list of them. */
+  datacenters?: boolean;
   your_address: string;
+  lists: ServerList[];
 }
 
 interface ApiKey {
@@ -794,7 +808,9 @@ interface ImportsCard {
 }
 
 /** The card that deletes events of a website: what it shows. */
-interface EventDeletionCard {
+interface EventChangeCard {
+  kind: "delete" | "rewrite";
+  /** Begins a change. */
   path: string;
   website: Website;
   choice: HTMLElement;
@@ -802,6 +818,19 @@ interface EventDeletionCard {
   list: HTMLElement;
   element?: HTMLElement;
   timer?: ReturnType<typeof setTimeout>;
+}
+
+/** The texts that differ between a deletion of events and a rewriting of paths. */
+interface EventChangeWords {
+  preview: string;
+  not_covered: string;
+  repeat: (count: number) => string;
+  action: string;
+  list: string;
+  failed: string;
+  changed: (count: number) => string;
+  stop: string;
+  stop_effect: string;
 }
 
 /** A saved funnel; steps as in the address. */

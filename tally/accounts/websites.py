@@ -253,15 +253,23 @@ def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
     statement = "/* websites.exclusions */ select website, kind, value from exclusion order by website, kind, value"
     for website, kind, value in connection.execute(statement):
         lists[website][kind].append(value)
-    statement = "/* websites.counting_spam */ select number from website where counts_referrer_spam = 1"
-    counting = {website for (website,) in connection.execute(statement)}
-    return {number: Exclusions(lists[number], counts_listed=number in counting) for number in lists.keys() | counting}
+    switches: dict[int, dict[str, bool]] = {}
+    statement = (
+        "/* websites.switches */ select number, counts_referrer_spam, excludes_datacenters from website"
+        " where counts_referrer_spam = 1 or excludes_datacenters = 1"
+    )
+    for website, counts_listed, excludes_datacenters in connection.execute(statement):
+        switches[website] = {
+            "counts_listed": bool(counts_listed),
+            "excludes_datacenters": bool(excludes_datacenters),
+        }
+    return {number: Exclusions(lists[number], **switches.get(number, {})) for number in lists.keys() | switches.keys()}
 
 
 def set_exclusions(
     connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]], switches: Mapping[str, bool]
 ) -> None:
-    """Replace the given lists of a website, and set the given columns: counts_referrer_spam, counts_crawlers."""
+    """Replace the given lists of a website, and set the given columns, such as counts_crawlers."""
     for column, value in switches.items():
         connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (value, website))
     for kind, values in lists.items():

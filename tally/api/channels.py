@@ -27,6 +27,7 @@ from tally.http.responses import json_response
 from tally.notices import channels, outbox
 from tally.notices.channels import FIELDS, BadChannel, Channel, ChannelRefused, Kind, Quiet
 from tally.notices.outbox import STATES, Notice, State
+from tally.notices.reasons import code_of
 from tally.notices.sender import MAX_CONFIRMATIONS, Sender
 from tally.notices.texts import Language, check_language
 from tally.rate_limit import Buckets
@@ -67,6 +68,7 @@ def _shown(auth: Auth, session: Session, channel: Channel) -> dict[str, Any]:
             "created_at": iso(channel.created_ms),
             "failing_since": None if channel.failing_since_ms is None else iso(channel.failing_since_ms),
             "last_error": channel.last_error,
+            "last_error_code": code_of(channel.last_error),
             "language": channel.language,
             "confirmed_at": None if channel.confirmed_ms is None else iso(channel.confirmed_ms),
             # A key may do what an admin may.
@@ -266,9 +268,10 @@ async def test(request: web.Request) -> web.Response:
     if channel.confirmed_ms is None:
         _check_mail(sender, channel.config["address"], is_confirmed=False)
         await sender.ask_to_confirm(channel)
-        return json_response({"data": {"ok": True, "status": None, "error": None}})
+        return json_response({"data": {"ok": True, "status": None, "error": None, "error_code": None}})
     outcome = await sender.test(channel)
     shown = {"ok": outcome.is_sent, "status": outcome.status, "error": outcome.error or None}
+    shown["error_code"] = code_of(outcome.error)
     return json_response({"data": shown})
 
 
@@ -353,6 +356,7 @@ def _notice(notice: Notice) -> dict[str, Any]:
         "attempts": notice.attempts,
         "next_attempt_at": iso(notice.due_ms) if notice.state == "waiting" else None,
         "last_error": notice.last_error,
+        "last_error_code": code_of(notice.last_error),
         "sent_at": None if notice.sent_ms is None else iso(notice.sent_ms),
     }
 

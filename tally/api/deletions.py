@@ -1,8 +1,10 @@
-"""/api/account/websites/{id}/deletions: delete events that match filters, after a preview.
+"""/api/account/websites/{id}/deletions and /rewrites: delete events that match filters, or rewrite their paths by a
+rule, after a preview.
 
-A preview counts what would be deleted and gets an id; the deletion names it and repeats the number of events. The
-newest preview of a website counts, in memory alone: after a restart another one is needed. The events are counted once
-more when the deletion begins, and deleted in the background (tally/transfer/event_deletion.py).
+A preview counts what would be deleted or rewritten and gets an id; the deletion or rewriting names it and repeats the
+number of events. The newest preview of a website counts, in memory alone: after a restart another one is needed. The
+events are counted once more at the beginning, and changed in the background (tally/transfer/event_deletion.py). Both
+are in one list, under /deletions.
 """
 
 import secrets
@@ -22,12 +24,14 @@ from tally.api.auth import AUTH, invalid, text
 from tally.api.definitions import written_filters
 from tally.engine.values import Claim
 from tally.errors import ApiError
+from tally.events import path_rules
 from tally.events.filters import Filter
+from tally.events.path_rules import PathRule
 from tally.events.website import Website
 from tally.http.responses import json_response
 from tally.reports.deletion_preview import DeletionPreview, preview_now
 from tally.storage import deletion_records
-from tally.storage.deletion_records import STOPPED, DeletionRecord
+from tally.storage.deletion_records import DELETE, REWRITE, STOPPED, DeletionRecord
 from tally.timeranges import Range
 from tally.timestamps import iso
 
@@ -37,11 +41,18 @@ _MAX_BACKUPS = 100
 
 
 class _Wanted(NamedTuple):
-    """What a preview is of. `written`: the filters as they were sent."""
+    """What a preview is of. `written`: the filters as they were sent; `rule`: of a rewriting."""
 
     range: Range
     written: list[str]
     filters: tuple[Filter, ...]
+    rule: PathRule | None = None
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """The range, and filters or the rule, for the audit log."""
+        detail: dict[str, Any] = {"from": iso(self.range.from_ms), "to": iso(self.range.to_ms)}
+        return detail | ({"filters": self.written} if self.rule is None else rule_detail(self.rule))
 
 
 class Previews:
@@ -62,17 +73,19 @@ class Previews:
             self._newest.popitem(last=False)
         return id
 
-    def find(self, website: int, id: str) -> _Wanted | None:
-        """Return what a website's newest preview is of; None where it has another id."""
+    def find(self, website: int, id: str, kind: str) -> _Wanted | None:
+        """Return what a website's newest preview is of; None where it has another id, or is of another kind."""
         newest = self._newest.get(website)
-        return None if newest is None or newest[0] != id else newest[1]
+        if newest is None or newest[0] != id or (newest[1].rule is None) != (kind == DELETE):
+            return None
+        return newest[1]
 
 
 PREVIEWS = web.AppKey("previews", Previews)
 
 
 async def deletions(request: web.Request) -> web.Response:
-    """GET .../deletions: the deletions of a website, newest first."""
+    """GET .../deletions: the deletions and rewritings of a website, newest first."""
     website = await request.app[AUTH].website(request, await request.app[AUTH].session(request), "configure")
     return await _answer(request, website)
 
@@ -82,20 +95,46 @@ async def preview_deletion(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session, sent = await auth.session_and_body(request, ("from", "to", "tz", "filters", "types"))
     website = await auth.website(request, session, "configure")
-    wanted = _wanted(sent, website, auth.clock.wall_ms())
+    written, filters = _filters(sent)
+    wanted = _Wanted(_range(sent, website, auth.clock.wall_ms()), written, filters)
     found = await _counted(request, website, wanted)
+    shown = {
+        "visits_changed": found.visits_changed,
+        "visits_gone": found.visits_gone,
+        "imported_sums_days": found.imported_sums_days,
+        "samples": found.samples,
+    }
+    return _previewed(request, website, wanted, found, shown)
+
+
+async def preview_rewriting(request: web.Request) -> web.Response:
+    """POST .../rewrites/preview: count the events whose path would be rewritten."""
+    auth = request.app[AUTH]
+    session, sent = await auth.session_and_body(request, ("from", "to", "tz", "pattern", "replacement"))
+    website = await auth.website(request, session, "configure")
+    try:
+        rule = path_rules.checked(text(sent, "pattern"), text(sent, "replacement"))
+    except ValueError as bad:
+        raise invalid(str(bad).partition(" ")[0], str(bad)) from None
+    wanted = _Wanted(_range(sent, website, auth.clock.wall_ms()), [], (), rule)
+    found = await _counted(request, website, wanted)
+    shown = {
+        "paths": found.paths,
+        "samples": [{"old": old, "new": new} for old, new in found.renamed],
+    }
+    return _previewed(request, website, wanted, found, shown)
+
+
+def _previewed(
+    request: web.Request, website: Website, wanted: _Wanted, found: DeletionPreview, more: dict[str, Any]
+) -> web.Response:
     previews = request.app[PREVIEWS]
     shown = {
         "id": previews.add(website.number, wanted),
-        "from": iso(wanted.range.from_ms),
-        "to": iso(wanted.range.to_ms),
-        "filters": wanted.written,
+        **wanted.detail,
         "events": found.events,
-        "visits_changed": found.visits_changed,
-        "visits_gone": found.visits_gone,
         "days": found.days,
-        "imported_sums_days": found.imported_sums_days,
-        "samples": found.samples,
+        **more,
         "not_covered": found.not_covered,
         "backups": _backups(previews.backup_dir),
     }
@@ -104,6 +143,15 @@ async def preview_deletion(request: web.Request) -> web.Response:
 
 async def begin(request: web.Request) -> web.Response:
     """POST .../deletions: begin the deletion of a preview whose number of events still holds."""
+    return await _begin(request, DELETE)
+
+
+async def begin_rewriting(request: web.Request) -> web.Response:
+    """POST .../rewrites: begin the rewriting of a preview whose number of events still holds."""
+    return await _begin(request, REWRITE)
+
+
+async def _begin(request: web.Request, kind: str) -> web.Response:
     from tally.transfer import event_deletion  # here: a server that starts does not need it
 
     auth = request.app[AUTH]
@@ -112,18 +160,14 @@ async def begin(request: web.Request) -> web.Response:
     events = sent.get("events")
     if type(events) is not int or events < 0:
         raise invalid("events", "events must be the number of events of the preview.")
-    wanted = request.app[PREVIEWS].find(website.number, text(sent, "preview"))
+    wanted = request.app[PREVIEWS].find(website.number, text(sent, "preview"), kind)
     if wanted is None:
         raise ApiError(errors.PREVIEW_OUTDATED, "There is a newer preview, or the server was restarted: preview again.")
     found = await _counted(request, website, wanted)
     if found.events != events:
         message = f"The preview is outdated: {found.events:,} events match now, not {events:,}."
         raise ApiError(errors.PREVIEW_OUTDATED, message, more={"events": found.events})
-    detail = {
-        **{"from": iso(wanted.range.from_ms), "to": iso(wanted.range.to_ms), "filters": wanted.written},
-        "events": found.events,
-    }
-    entry = Entry("events_deleted", website.id, website.domain, detail)
+    entry = begun_entry(kind, website.id, website.domain, wanted.detail | {"events": found.events})
     values = (website.number, found.plan, found.events, auth.clock.wall_ms())
     try:
         number = await auth.change(
@@ -137,7 +181,7 @@ async def begin(request: web.Request) -> web.Response:
 
 
 async def stop(request: web.Request) -> web.Response:
-    """DELETE .../deletions/{number}: stop a deletion; what is deleted stays deleted."""
+    """DELETE .../deletions/{number}: stop a deletion or a rewriting; what is changed stays changed."""
     auth = request.app[AUTH]
     session = await auth.session(request)
     website = await auth.website(request, session, "configure")
@@ -147,20 +191,45 @@ async def stop(request: web.Request) -> web.Response:
     record = await auth.node.database.read(read)
     if record is None:
         raise ApiError(errors.UNKNOWN_DELETION)
-    entry = if_done(Entry("deletion_stopped", website.id, website.domain, {"deletion": record.number}))
+    detail = {"deletion": record.number}
+    if record.kind == DELETE:
+        entry = if_done(Entry("deletion_stopped", website.id, website.domain, detail))
+    else:
+        entry = if_done(Entry("rewriting_stopped", website.id, website.domain, detail))
     now_ms = auth.clock.wall_ms()
     step = deletion_records.end
     await auth.change(session, website.account, entry, step, website.number, record.number, STOPPED, now_ms)
     return await _answer(request, website)
 
 
-def _wanted(sent: dict[str, Any], website: Website, now_ms: int) -> _Wanted:
-    """Return what a preview is of. Raises ApiError 400."""
+def begun_entry(kind: str, id: str, domain: str, detail: dict[str, Any]) -> Entry:
+    """Return the line of the audit log of a deletion or a rewriting that begins."""
+    if kind == DELETE:
+        return Entry("events_deleted", id, domain, detail)
+    return Entry("paths_rewritten", id, domain, detail)
+
+
+def rule_detail(rule: PathRule) -> dict[str, str]:
+    """Return a rule for the API and the audit log."""
+    return {"pattern": rule.pattern, "replacement": rule.replacement}
+
+
+def _range(sent: dict[str, Any], website: Website, now_ms: int) -> Range:
+    """Return the range of a preview. Raises ApiError 400."""
     query: MultiDict[str] = MultiDict()
     for name in ("from", "to"):
         query.add(name, text(sent, name))
     if sent.get("tz") is not None:
         query.add("tz", text(sent, "tz"))
+    try:
+        return params.range_of(params.Sent(query, {}, now_ms, time_zone=website.time_zone or "UTC"))
+    except ApiError as bad:
+        # A field of the body here, and a parameter of the query there.
+        raise invalid(bad.field, bad.message) from None
+
+
+def _filters(sent: dict[str, Any]) -> tuple[list[str], tuple[Filter, ...]]:
+    """Return the filters of a preview, as they were sent and parsed. Raises ApiError 400."""
     written = written_filters({"filters": sent.get("filters", [])}, "filters", least=0)
     types = sent.get("types")
     if types is not None:
@@ -168,15 +237,13 @@ def _wanted(sent: dict[str, Any], website: Website, now_ms: int) -> _Wanted:
             raise invalid("types", "types must be a list of types of events.")
         written = [*written, *(f"filter_type={one}" for one in types)]
     try:
-        span = params.range_of(params.Sent(query, {}, now_ms, time_zone=website.time_zone or "UTC"))
-        return _Wanted(span, written, params.parse_filters(written))
+        return written, params.parse_filters(written)
     except ApiError as bad:
-        # A field of the body here, and a parameter of the query there.
         raise invalid("types" if types and "type" in bad.field else bad.field, bad.message) from None
 
 
 async def _counted(request: web.Request, website: Website, wanted: _Wanted) -> DeletionPreview:
-    """Count what would be deleted: once at a time for a website. Raises ApiError 409, 503."""
+    """Count what would be deleted or rewritten: once at a time for a website. Raises ApiError 409, 503."""
     auth, previews, number = request.app[AUTH], request.app[PREVIEWS], website.number
     if not auth.node.engine.archive.cleans_itself:
         raise ApiError(errors.NOT_FOUND, "The events of this server are not in its own database.")
@@ -185,7 +252,7 @@ async def _counted(request: web.Request, website: Website, wanted: _Wanted) -> D
     previews.counting.add(number)
     try:
         span = wanted.range.from_ms, wanted.range.to_ms
-        read = partial(preview_now, website=number, span=span, filters=wanted.filters)
+        read = partial(preview_now, website=number, span=span, filters=wanted.filters, rule=wanted.rule)
         return await auth.node.database.read(read, claim=Claim(False, website.account))
     finally:
         previews.counting.discard(number)
@@ -209,15 +276,18 @@ async def _answer(request: web.Request, website: Website, status: int = 200) -> 
 
 
 def _shown(record: DeletionRecord, offset_ms: int) -> dict[str, Any]:
-    """Return a deletion as the API shows it."""
+    """Return a deletion or a rewriting as the API shows it."""
+    rule = record.plan.rule
     return {
         "number": record.number,
+        "kind": record.kind,
         "state": record.state,
         "begun_at": iso(record.begun_ms),
         "ended_at": None if record.ended_ms is None else iso(record.ended_ms),
         "from": iso(record.plan.from_ms - offset_ms),
         "to": iso(record.plan.to_ms - offset_ms),
         "filters": [f"filter_{of.name}={value}" for of in record.plan.filters for value in of.values],
+        "rule": None if rule is None else rule_detail(rule),
         "events": record.events,
-        "deleted": record.deleted,
+        "changed": record.changed,
     }

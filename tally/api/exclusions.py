@@ -7,6 +7,7 @@ stored is not changed.
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from ipaddress import ip_interface
 from typing import Any
 from urllib.parse import unquote
@@ -28,11 +29,12 @@ from tally.ingest.collector import COLLECTOR
 # Of each list; an event is compared with all of them.
 MAX_VALUES = 100
 MAX_CHARACTERS = 500
-REFERRER_SPAM, CRAWLERS = "referrer_spam", "crawlers"
+REFERRER_SPAM, CRAWLERS, DATACENTERS = "referrer_spam", "crawlers", "datacenters"
 # Fields beside the lists: the column of a website, and the two values, that for 0 first.
 _SWITCHES: dict[str, tuple[str, tuple[Any, Any]]] = {
     REFERRER_SPAM: ("counts_referrer_spam", (True, False)),
     CRAWLERS: ("counts_crawlers", ("reject", "count")),
+    DATACENTERS: ("excludes_datacenters", (False, True)),
 }
 
 
@@ -49,6 +51,8 @@ async def change(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session, sent = await auth.session_and_body(request, (*KINDS, *_SWITCHES))
     website = await auth.website(request, session, "configure")
+    if DATACENTERS in sent and request.app[COLLECTOR].lists.datacenters is None:
+        raise invalid(DATACENTERS, f"{DATACENTERS}: the server has no list of data centres (--datacenter-ranges).")
     switches = {_SWITCHES[name][0]: _switch(name, given) for name, given in sent.items() if name in _SWITCHES}
     lists = {kind: _values(kind, given) for kind, given in sent.items() if kind in KINDS}
     try:
@@ -66,12 +70,26 @@ def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
     if website is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
     exclusions = website.exclusions or DEFAULT
-    address = request.app[COLLECTOR].sender(request).client.address
+    collector = request.app[COLLECTOR]
+    address = collector.sender(request).client.address
     # A browser's IPv6 address changes within its network.
     own = address if address.version == 4 else ip_interface(f"{address}/64").network
     switched = {REFERRER_SPAM: exclusions.counts_listed, CRAWLERS: website.counts_crawlers}
+    if collector.lists.datacenters is not None:
+        switched[DATACENTERS] = exclusions.excludes_datacenters
     switches = {name: _SWITCHES[name][1][on] for name, on in switched.items()}
-    return json_response({"data": exclusions.lists | switches | {"your_address": str(own)}})
+    today = datetime.fromtimestamp(auth.clock.wall_ms() / 1000, UTC).date()
+    lists = [
+        {
+            "name": one.name,
+            "source": "bundled" if one.is_bundled else "file",
+            "date": str(one.made),
+            "entries": one.entries,
+            "is_old": one.is_old(today),
+        }
+        for one in collector.lists.files
+    ]
+    return json_response({"data": exclusions.lists | switches | {"your_address": str(own), "lists": lists}})
 
 
 def _switch(name: str, given: Any) -> bool:

@@ -18,6 +18,7 @@ from tally.accounts.roles import may
 from tally.api.auth import AUTH, Auth, Session, flag, invalid, website_ids
 from tally.api.channels import NOTICES, TESTS, chosen_channels, language_of
 from tally.api.context import READ_API, ReadApi
+from tally.api.definitions import written_filters
 from tally.api.summary_figures import Figures
 from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
@@ -44,7 +45,7 @@ from tally.notices.texts import check_language
 from tally.timeranges import WeekStart, zone
 from tally.timestamps import DAY_MS, MINUTE_MS, iso
 
-FIELDS = ("websites", "period", "hour", "channels", "skip_empty")
+FIELDS = ("websites", "period", "hour", "channels", "skip_empty", "filters")
 _DEFAULT_HOUR = 8
 _AGAIN_MS = 5 * MINUTE_MS
 # Longer than any report waits: a later time is of a clock that was wrong.
@@ -71,6 +72,7 @@ def _shown(report: Report) -> dict[str, Any]:
         "hour": report.hour,
         "channels": list(report.channels),
         "skip_empty": report.skip_empty,
+        "filters": list(report.filters),
         "created_at": iso(report.created_ms),
         "next_at": iso(report.next_ms),
     }
@@ -122,7 +124,12 @@ def _with_fields(request: web.Request, session: Session, base: Report, sent: dic
         changed["channels"] = chosen_channels(request, base.account, sent["channels"], MAX_REPORT_CHANNELS)
     if "skip_empty" in sent:
         changed["skip_empty"] = flag(sent, "skip_empty")
-    return base._replace(**changed)
+    if "filters" in sent:
+        changed["filters"] = tuple(written_filters(sent, "filters", least=0))
+    new = base._replace(**changed)
+    if new.filters and len(new.websites or ()) != 1:
+        raise invalid("filters", "filters need one website: name it in websites.")
+    return new
 
 
 def _websites(request: web.Request, session: Session, account: int, sent: dict[str, Any]) -> tuple[str, ...] | None:
@@ -307,7 +314,7 @@ class Plan:
         """Return the figures of a period; None where the report has no websites any more. Raises ApiError."""
         if not self._websites:
             return None
-        figures = Figures(self._api, self._report.account, days, self._zone.key)
+        figures = Figures(self._api, self._report.account, days, self._zone.key, self._report.filters)
         left_out = max(0, len(self._websites) - MAX_WEBSITES)
         return {"period": self._report.period, "left_out": left_out} | await figures.of(self._websites[:MAX_WEBSITES])
 
@@ -357,7 +364,14 @@ class Summaries:
         # Of several that were missed, the last.
         due_ms = max(report.next_ms, plan.last_due_ms(now_ms))
         days = plan.days(due_ms)
-        found = await plan.figures(days)
+        try:
+            found = await plan.figures(days)
+        except ApiError as failure:
+            if failure.kind is not errors.BEYOND_RETENTION:
+                raise
+            # Of filters: the next period may be shorter, or better kept.
+            log.error("a summary needs events that are no longer kept", extra=log_fields(report=report.id))
+            return None
         if found is None or (report.skip_empty and not found["totals"]["visitors"]):
             return None
         kind, fact = f"summary.{report.period}", f"{report.id}:{days.first.isoformat()}"

@@ -6,20 +6,26 @@ say. The result is plain JSON, which is stored with the notice: it is not counte
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from multidict import MultiDict
 
 from tally import errors
 from tally.api.context import BY_KEY, ReadApi, View
 from tally.api.endpoints import computed_content
+from tally.api.params import goals_of
 from tally.api.reports import REPORTS
 from tally.engine.values import Claim, Requester
 from tally.errors import ApiError
 from tally.events.website import Website
+from tally.notices import outbox
 from tally.notices.periods import Days
 from tally.rounding import round_half_away
+from tally.timeranges import zone
+from tally.timestamps import DAY_MS, EPOCH
 
 KEY_FIGURES = ("visitors", "visits", "pageviews", "bounce_rate", "visit_duration")
 SUMS = ("visitors", "visits", "pageviews")
@@ -27,7 +33,7 @@ LISTS = {"pages": "pathname", "sources": "referrer", "countries": "country"}
 _AI_PURPOSES = ("ai_training", "ai_search", "ai_assistant")
 # Of several websites, those with the most visitors have lists.
 MAX_DETAILED = 3
-_MAX_ROWS, _MAX_VALUE, _MAX_GOALS, _MAX_ANNOTATIONS = 5, 120, 10, 10
+_MAX_ROWS, _MAX_VALUE, _MAX_GOALS, _MAX_ANNOTATIONS, _MAX_ALERTS = 5, 120, 10, 10, 10
 # A webhook has them, and its body at most 20,000 bytes.
 _MAX_BYTES = 16_000
 _MIN_REJECTED = 0.05
@@ -37,8 +43,8 @@ _REPORTS = {report.path: report for report in REPORTS}
 class Figures:
     """The figures of websites of an account for some days of a time zone."""
 
-    def __init__(self, api: ReadApi, account: int, days: Days, time_zone: str) -> None:
-        self._api, self._days, self._zone = api, days, time_zone
+    def __init__(self, api: ReadApi, account: int, days: Days, time_zone: str, filters: Sequence[str] = ()) -> None:
+        self._api, self._days, self._zone, self._filters = api, days, time_zone, filters
         self._requester = Requester(Claim(False, account))
 
     async def of(self, websites: Sequence[Website]) -> dict[str, Any]:
@@ -52,16 +58,17 @@ class Figures:
             "from": self._days.first.isoformat(),
             "to": self._days.last.isoformat(),
             "time_zone": self._zone,
+            "filters": list(self._filters),
             "totals": _totals(rows),
             "websites": rows,
         }
         return _bounded(data)
 
     async def _key_figures(self, website: Website) -> dict[str, Any]:
-        found = (await self._report(website, "stats", compare="previous"))["data"]
+        found = await self._compared(website, "stats")
         row: dict[str, Any] = {"id": website.id, "name": website.name or website.domain}
         row |= {name: found[name] for name in KEY_FIGURES}
-        before = found["previous"]
+        before = found.get("previous") or dict.fromkeys((*SUMS, "bounce_rate"), 0)
         row["previous"] = {name: before[name] for name in SUMS}
         row["change"] = None
         if before["visits"]:
@@ -80,12 +87,13 @@ class Figures:
     async def _details(self, website: Website) -> dict[str, Any]:
         series = (await self._report(website, "timeseries", interval="day"))["data"]
         limit = str(_MAX_ROWS)
-        lists = await self._report(website, "top", fields=",".join(LISTS.values()), limit=limit, compare="previous")
+        lists = await self._compared(website, "top", fields=",".join(LISTS.values()), limit=limit)
         changed = await self._kept(website, "changes", limit=limit) or []
         goals = await self._kept(website, "goals/report", compare="previous") or []
         return {
             "days": [{"date": row["time"][:10], "visitors": row["visitors"]} for row in series],
-            **{name: _rows(one) for name, one in zip(LISTS, lists["data"], strict=True)},
+            **{name: _rows(one) for name, one in zip(LISTS, lists, strict=True)},
+            "alerts": await self._alerts(website),
             "changes": [_changed(row) for row in changed],
             "goals": [_goal(row) for row in goals[:_MAX_GOALS]],
             "annotations": self._annotations(website),
@@ -101,8 +109,29 @@ class Figures:
         inside.sort(key=lambda row: row["from"])
         return [{"from": row["from"][:10], "text": _cut(row["text"])} for row in inside[:_MAX_ANNOTATIONS]]
 
+    async def _alerts(self, website: Website) -> list[dict[str, Any]]:
+        """Return what alerts have reported of the period, the newest alone where they are many."""
+        tz = zone(self._zone)
+        from_ms, to_ms = (_ms(day, tz) for day in (self._days.first, self._days.last + timedelta(days=1)))
+        # An hour is judged after its end.
+        found = await self._api.registry.lookup(outbox.alerts_of, website.number, from_ms, to_ms + DAY_MS)
+        goals = {one.id: one.name for one in goals_of(self._api.registry.cache.definitions.get(website.number, ()))}
+        rows = list[dict[str, Any]]()
+        for data in found:
+            kind, begin = data["kind"], datetime.fromisoformat(data["from"]).astimezone(tz)
+            last = (datetime.fromisoformat(data["to"]) - timedelta(milliseconds=1)).astimezone(tz).date()
+            name = goals.get(data["goal"]) if kind == "goal" else data.get("source")
+            is_known = name is not None or kind not in ("goal", "new_source")
+            if is_known and self._days.first <= last <= self._days.last:
+                row = {"kind": kind, "time": f"{begin:%Y-%m-%dT%H:%M}", "date": last.isoformat()}
+                row |= {"visits": data.get("visits"), "usual": data.get("usual"), "name": name and _cut(name)}
+                rows.append(row)
+        return rows[-_MAX_ALERTS:]
+
     async def _crawlers(self, website: Website) -> dict[str, Any] | None:
-        """Return the requests of AI crawlers; None without any."""
+        """Return the requests of AI crawlers; None without any, and with filters, which they do not have."""
+        if self._filters:
+            return None
         found = (await self._report(website, "crawlers", limit="1"))["data"]
         rows = [row for row in found["crawlers"] if row["purpose"] in _AI_PURPOSES and row["requests"]]
         if not rows:
@@ -111,12 +140,19 @@ class Figures:
         return {"requests": sum(row["requests"] for row in rows), "crawlers": names}
 
     async def _rejected(self, website: Website, accepted: int) -> dict[str, Any] | None:
-        """Return the rejected events; None where they are few."""
+        """Return the rejected events; None where they are few, and with filters, which they do not have."""
+        if self._filters:
+            return None
         found = (await self._report(website, "rejected"))["data"]
         events = found["events"]
         if events <= _MIN_REJECTED * (events + accepted):
             return None
         return {"events": events, "share": round_half_away(Fraction(100 * events, events + accepted), 1)}
+
+    async def _compared(self, website: Website, path: str, **more: str) -> Any:
+        """Return the data of a report beside the period before, or alone where that is no longer kept."""
+        found = await self._kept(website, path, compare="previous", **more)
+        return (await self._report(website, path, **more))["data"] if found is None else found
 
     async def _kept(self, website: Website, path: str, **more: str) -> Any:
         """Return the data of a report; None where it needs events that are no longer kept. Raises ApiError."""
@@ -130,7 +166,15 @@ class Figures:
     async def _report(self, website: Website, path: str, **more: str) -> dict[str, Any]:
         first, last = self._days.first.isoformat(), self._days.last.isoformat()
         query = MultiDict({"from": first, "to": last, "tz": self._zone} | more)
+        if _REPORTS[path].takes_filters:
+            for name, _, value in (written.partition("=") for written in self._filters):
+                query.add(name, value)
         return await computed_content(self._api, _REPORTS[path], View(website, BY_KEY), query, {}, self._requester)
+
+
+def _ms(day: date, tz: ZoneInfo) -> int:
+    """Return the begin of a local day."""
+    return (datetime(day.year, day.month, day.day, tzinfo=tz) - EPOCH) // timedelta(milliseconds=1)
 
 
 def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -138,8 +182,8 @@ def _rows(found: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "value": _cut(row["value"]),
             "visitors": row["visitors"],
-            "change": _change(row["visitors"], row["previous"]["visitors"]),
-            "is_new": not row["previous"]["visitors"],
+            "change": _change(row["visitors"], row["previous"]["visitors"]) if "previous" in row else None,
+            "is_new": "previous" in row and not row["previous"]["visitors"],
         }
         for row in found["data"]
     ]

@@ -57,11 +57,11 @@ def _add_password_stdin(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
 
-def _create_account(given: argparse.Namespace, settings: Settings) -> None:
-    password = _password(given.password_stdin)
+def _create_account(arguments: argparse.Namespace, settings: Settings) -> None:
+    password = _password(arguments.password_stdin)
     password_hash = passwords.hashed(password)
     with database(settings, create=True) as connection:
-        account = create_account(connection, given.email, given.plan, password_hash, now_ms())
+        account = create_account(connection, arguments.email, arguments.plan, password_hash, now_ms())
         record(connection, by_command(account.number), Entry("account_created", target=account.name), now_ms())
     say(f"created account {account.name} on the {account.plan} plan")
 
@@ -82,29 +82,29 @@ def _password(from_stdin: bool) -> str:
     return password
 
 
-def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
+def _set_plan(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        set_plan(connection, given.email, given.plan)
-        number = find_account(connection, given.email).number
-        record(connection, by_command(number), Entry("plan_changed", target=given.plan), now_ms())
-    say(f"{given.email} is on the {given.plan} plan")
+        set_plan(connection, arguments.email, arguments.plan)
+        number = find_account(connection, arguments.email).number
+        record(connection, by_command(number), Entry("plan_changed", target=arguments.plan), now_ms())
+    say(f"{arguments.email} is on the {arguments.plan} plan")
 
 
-def _set_password(given: argparse.Namespace, settings: Settings) -> None:
+def _set_password(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        number = find_person(connection, given.email).number
+        number = find_person(connection, arguments.email).number
     # Prompt and hash without holding a transaction.
-    password_hash = passwords.hashed(_password(given.password_stdin))
+    password_hash = passwords.hashed(_password(arguments.password_stdin))
     with database(settings) as connection:
         set_password_hash(connection, number, password_hash)
         logins.delete_of_person(connection, number)
         for member in memberships_of(connection, number):
-            entry = Entry("password_changed", target=given.email)
+            entry = Entry("password_changed", target=arguments.email)
             record(connection, by_command(member.account), entry, now_ms())
-    say(f"{given.email} has a new password; all its sessions have ended")
+    say(f"{arguments.email} has a new password; all its sessions have ended")
 
 
-def _list_accounts(given: argparse.Namespace, settings: Settings) -> None:
+def _list_accounts(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         accounts, websites = all_accounts(connection).values(), all_websites(connection)
     for account in accounts:

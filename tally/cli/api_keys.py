@@ -65,12 +65,12 @@ def add_key(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _create_key(given: argparse.Namespace, settings: Settings) -> None:
+def _create_key(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        owner = find_account(connection, given.account)
-        grant = _grant(connection, owner, given)
-        value = create_api_key(connection, owner, given.name, now_ms(), grant)
-        entry = Entry("key_created", target=given.name, detail=audited_grant(grant))
+        owner = find_account(connection, arguments.account)
+        grant = _grant(connection, owner, arguments)
+        value = create_api_key(connection, owner, arguments.name, now_ms(), grant)
+        entry = Entry("key_created", target=arguments.name, detail=audited_grant(grant))
         record(connection, by_command(owner.number), entry, now_ms())
     say("The key is shown once; only a hash of it is stored.")
     print(value)
@@ -86,22 +86,22 @@ def _days(text: str) -> int:
     return check_days(int(text))
 
 
-def _grant(connection: Connection, owner: Account, given: argparse.Namespace) -> Grant:
+def _grant(connection: Connection, owner: Account, arguments: argparse.Namespace) -> Grant:
     """Return what a new key may do. Raises AccountError."""
-    websites = [find_website(connection, one) for one in given.website or ()]
+    websites = [find_website(connection, one) for one in arguments.website or ()]
     for website in websites:
         if website.account != owner.number:
             raise AccountError(f"{website.domain} ({website.id}) is no website of {owner.name}.")
     return Grant(
-        check_scopes(given.scope) if given.scope else DEFAULT_GRANT.scopes,
+        check_scopes(arguments.scope) if arguments.scope else DEFAULT_GRANT.scopes,
         tuple(dict.fromkeys(website.id for website in websites)) or None,
-        given.expires and now_ms() + given.expires * DAY_MS,
+        arguments.expires and now_ms() + arguments.expires * DAY_MS,
     )
 
 
-def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
+def _list_keys(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        owner = find_account(connection, given.account).number if given.account else None
+        owner = find_account(connection, arguments.account).number if arguments.account else None
         listed = [key for key in all_api_keys(connection).values() if owner in (None, key.account)]
     for key in listed:
         used = iso(key.last_used_ms) if key.last_used_ms else "never"
@@ -111,8 +111,8 @@ def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
         show_row(key.prefix, key.name, iso(key.created_ms), used, ",".join(scopes), within, expires)
 
 
-def _revoke_key(given: argparse.Namespace, settings: Settings) -> None:
+def _revoke_key(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        key = revoke_api_key(connection, given.prefix)
+        key = revoke_api_key(connection, arguments.prefix)
         record(connection, by_command(key.account), Entry("key_revoked", target=key.label), now_ms())
     say(f"revoked {key.label}")

@@ -29,15 +29,15 @@ def _time_ms(text: str) -> int:
         raise ValueError(f"{text!r} is no time: write it as 2026-11-20 or 2026-11-20T09:30:00Z") from None
 
 
-def _show_audit(given: argparse.Namespace, settings: Settings) -> None:
+def _show_audit(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        account = find_account(connection, given.account).number if given.account else None
+        account = find_account(connection, arguments.account).number if arguments.account else None
         names = {number: one.name for number, one in all_accounts(connection).items()}
-        found = lines(connection, account, since_ms=given.since or 0, limit=MAX_LINES)
+        found = lines(connection, account, since_ms=arguments.since or 0, limit=MAX_LINES)
     for line in found:
         actor, entry = line.actor, line.entry
         name = names.get(actor.account, "") if actor.account is not None else ""
-        if given.json:
+        if arguments.json:
             shown = {"number": line.number, "at": iso(line.ms), "account": name, "actor": actor.name, "via": actor.via}
             shown |= {"action": entry.action, "website_id": entry.website, "target": entry.target}
             print(json.dumps(shown | {"detail": entry.detail}))

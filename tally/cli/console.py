@@ -124,10 +124,10 @@ class Parser(argparse.ArgumentParser):
         return list(found[0].choices) if found else []
 
 
-def meant(given: str, known: Sequence[str]) -> str:
-    """Return " (did you mean ...?)" for the known word nearest to `given`, or "" if none is near."""
-    near = [word for word in _OTHER_NAMES.get(given, ()) if word in known]
-    near = near or difflib.get_close_matches(given.lower(), known, n=1, cutoff=0.6)
+def meant(word: str, known: Sequence[str]) -> str:
+    """Return " (did you mean ...?)" for the known word nearest to `word`, or "" if none is near."""
+    near = [other for other in _OTHER_NAMES.get(word, ()) if other in known]
+    near = near or difflib.get_close_matches(word.lower(), known, n=1, cutoff=0.6)
     return f" (did you mean {near[0]}?)" if near else ""
 
 

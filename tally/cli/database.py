@@ -124,22 +124,22 @@ def _how_many(text: str) -> int:
     return int(text)
 
 
-def _backup(given: argparse.Namespace, settings: Settings) -> None:
-    if given.file is None and not settings.backup_to:
-        given.parser.error("name a FILE, or give --backup-to URL")
+def _backup(arguments: argparse.Namespace, settings: Settings) -> None:
+    if arguments.file is None and not settings.backup_to:
+        arguments.parser.error("name a FILE, or give --backup-to URL")
     say(f"database: {settings.db.resolve()}")
     # Distinguishes a path without a database from a damaged one.
     open_unchanged(settings.db).close()
-    if given.file is None:
-        _backup_offsite(settings if given.keep is None else replace(settings, backup_keep=given.keep))
+    if arguments.file is None:
+        _backup_offsite(settings if arguments.keep is None else replace(settings, backup_keep=arguments.keep))
         return
-    if given.keep is not None:
-        _backup_into(given.file, given.keep, settings.db)
+    if arguments.keep is not None:
+        _backup_into(arguments.file, arguments.keep, settings.db)
         return
-    if given.file.is_dir():
-        raise Failure(f"{given.file} is a directory: name a file in it, or add --keep N for dated backups.")
-    size = backup_module.make_backup(settings.db, given.file)
-    say(f"backup: {given.file.resolve()}, {size:,} bytes, checked")
+    if arguments.file.is_dir():
+        raise Failure(f"{arguments.file} is a directory: name a file in it, or add --keep N for dated backups.")
+    size = backup_module.make_backup(settings.db, arguments.file)
+    say(f"backup: {arguments.file.resolve()}, {size:,} bytes, checked")
 
 
 def _backup_into(directory: Path, keep: int, db: Path) -> None:
@@ -169,18 +169,18 @@ def _backup_offsite(settings: Settings) -> None:
     print(made.name)
 
 
-def _restore(given: argparse.Namespace, settings: Settings) -> None:
-    if (given.file is None) == (given.url is None):
-        given.parser.error("name a FILE, or give --from URL")
+def _restore(arguments: argparse.Namespace, settings: Settings) -> None:
+    if (arguments.file is None) == (arguments.url is None):
+        arguments.parser.error("name a FILE, or give --from URL")
     say(f"database: {settings.db.resolve()}")
-    if given.url is None:
-        restore_module.check_paths(given.file, settings.db)
+    if arguments.url is None:
+        restore_module.check_paths(arguments.file, settings.db)
     lock = lock_file(settings.db)
     try:
-        if given.url is None:
-            kept, source = restore_module.restore(given.file, settings.db, now_ms()), str(given.file.resolve())
+        if arguments.url is None:
+            kept, source = restore_module.restore(arguments.file, settings.db, now_ms()), str(arguments.file.resolve())
         else:
-            kept, source = _restore_offsite(given, settings)
+            kept, source = _restore_offsite(arguments, settings)
     finally:
         os.close(lock)
     say(f"restored from {source}, checked")
@@ -191,19 +191,19 @@ def _restore(given: argparse.Namespace, settings: Settings) -> None:
             say(f"the previous database is kept as {path}: delete it when it is no longer needed")
 
 
-def _restore_offsite(given: argparse.Namespace, settings: Settings) -> tuple[list[Path], str]:
+def _restore_offsite(arguments: argparse.Namespace, settings: Settings) -> tuple[list[Path], str]:
     """Restore from another machine; return the paths of the previous database, and the name of the backup."""
     from tally.maintenance.offsite_backup import work_directory
     from tally.maintenance.offsite_restore import fetch, split_name
     from tally.offsite.destination import DestinationError, open_destination
 
-    url, name = split_name(given.url)
+    url, name = split_name(arguments.url)
     try:
         with (
             closing(open_destination(url, settings.backup_credentials, os.environ)) as destination,
             work_directory(settings.db) as directory,
         ):
-            fetched = fetch(destination, url, name, given.identity, directory, now_ms(), say)
+            fetched = fetch(destination, url, name, arguments.identity, directory, now_ms(), say)
             restored, increments = fetched.restored, len(fetched.increments)
             say(f"imported {restored.events:,} events of {increments:,} increments after the backup")
             for domain in restored.websites:
@@ -229,16 +229,16 @@ class Wrong(NamedTuple):
     lost: int
 
 
-def _verify(given: argparse.Namespace, settings: Settings) -> None:
+def _verify(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        chosen = [find_website(connection, given.website)] if given.website else all_websites(connection)
+        chosen = [find_website(connection, arguments.website)] if arguments.website else all_websites(connection)
         wrong = lost = 0
         for website in chosen:
-            result = _verify_one(connection, settings, website, given.repair)
+            result = _verify_one(connection, settings, website, arguments.repair)
             wrong, lost = wrong + result.blocks, lost + result.lost
     if lost:
         raise Failure(f"{counted(lost, 'day')} can only be restored from a backup: see above.")
-    if wrong and not given.repair:
+    if wrong and not arguments.repair:
         raise Failure(f"{_blocks_are(wrong)} wrong: rebuild with `verify --repair`.")
 
 
@@ -283,7 +283,7 @@ def _blocks_are(number: int) -> str:
 # --- compact
 
 
-def _compact(given: argparse.Namespace, settings: Settings) -> None:
+def _compact(arguments: argparse.Namespace, settings: Settings) -> None:
     before = size_bytes(settings.db)
     with database(settings, write=False) as connection:
         pages = free_pages(connection)
@@ -300,20 +300,20 @@ def _compact(given: argparse.Namespace, settings: Settings) -> None:
 # --- retention
 
 
-def _retention(given: argparse.Namespace, settings: Settings) -> None:
+def _retention(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        if given.website is None:
+        if arguments.website is None:
             for website in all_websites(connection):
                 days = retention.keep_days_of(connection, website.number, settings.keep_days)
                 show_row(website.id, readable_host(website.domain), days or "forever")
             return
-        website = find_website(connection, given.website)
+        website = find_website(connection, arguments.website)
         now = retention.keep_days_of(connection, website.number, settings.keep_days)
-        text = given.days
+        text = arguments.days
         wanted = now if text is None else _days(text, settings)
         website_ms = now_ms() + website.day_offset_ms
         would_go = retention.plan(connection, website.number, wanted, website_ms) if wanted else retention.Plan(0, 0)
-        changed = text is not None and given.yes
+        changed = text is not None and arguments.yes
         if changed:
             with transaction(connection):
                 retention.set_keep_days(connection, website.number, None if text == "default" else wanted)

@@ -59,14 +59,14 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
         add_setting(parser, name)
 
 
-def _demo(given: argparse.Namespace, settings: Settings) -> None:
-    own = settings_of(given, settings)
-    prepare(given, own)
-    if not given.no_serve:
+def _demo(arguments: argparse.Namespace, settings: Settings) -> None:
+    demo_settings = settings_of(arguments, settings)
+    prepare(arguments, demo_settings)
+    if not arguments.no_serve:
         # here: --no-serve needs no web server
         from tally.cli.start import run_server
 
-        run_server(own, _live_traffic)
+        run_server(demo_settings, _live_traffic)
 
 
 async def _live_traffic(app: "Application") -> AsyncIterator[None]:
@@ -89,26 +89,26 @@ def _events(text: str) -> int:
     return int(text)
 
 
-def settings_of(given: argparse.Namespace, settings: Settings) -> Settings:
+def settings_of(arguments: argparse.Namespace, settings: Settings) -> Settings:
     """Return the demo's settings: its own file, whatever ANALYTICS_DB names, without retention and backups."""
-    path = settings.db if given.db else DEFAULT_FILE
+    path = settings.db if arguments.db else DEFAULT_FILE
     return replace(settings, db=path, backup_dir=None, keep_days=0)
 
 
-def prepare(given: argparse.Namespace, settings: Settings) -> None:
+def prepare(arguments: argparse.Namespace, settings: Settings) -> None:
     """Create the demo's file, or reuse an existing one, and print the login. Raises Failure, BadDatabase."""
     path = settings.db
-    until_ms = given.until or now_ms()
-    if given.no_serve:
+    until_ms = arguments.until or now_ms()
+    if arguments.no_serve:
         say(f"database: {path.resolve()}")  # serve prints it otherwise
     password = secrets.token_urlsafe(9)
     if path.exists():
-        if given.until or given.events:
+        if arguments.until or arguments.events:
             raise Failure(f"{path} exists: --until and --events need a new file. Delete it, or name another with --db.")
         _take(path, password)
     else:
         begun = time.monotonic()
-        events = given.events or USUAL_EVENTS
+        events = arguments.events or USUAL_EVENTS
         say(f"demo: creating {path} with about {events:,} events")
         progress = Progress("events", events, in_lines=True)
         events = make_demo(path, until_ms, events, password, show=progress.show, report=say)
@@ -119,17 +119,17 @@ def prepare(given: argparse.Namespace, settings: Settings) -> None:
     say(f"log in with: {EMAIL}  password: {password}")
 
 
-def _until(given: str) -> int:
+def _until(text: str) -> int:
     now = now_ms()
     try:
-        ms = event_time_ms(given)
+        ms = event_time_ms(text)
     except BadTime:
-        raise ValueError(f"must be a date or time such as 2026-11-21T10:00:00Z (got {given!r})") from None
-    if len(given) == 10:
+        raise ValueError(f"must be a date or time such as 2026-11-21T10:00:00Z (got {text!r})") from None
+    if len(text) == 10:
         # As `to` in the read API: a date includes its day.
         ms = min(ms + DAY_MS - 1, max(ms, now))
     if not DAYS * DAY_MS <= ms <= now:
-        raise ValueError(f"must not lie in the future (got {given!r})")
+        raise ValueError(f"must not lie in the future (got {text!r})")
     return ms
 
 

@@ -58,6 +58,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     for name in (
         "geoip_db",
         "lists_dir",
+        "datacenter_ranges",
         "min_free_disk",
         *of_backups,
         *of_cluster,

@@ -30,16 +30,16 @@ def _address(text: str) -> str:
     return check_config("email", {"address": text}, ())["address"]
 
 
-def _test(given: argparse.Namespace, settings: Settings) -> None:
+def _test(arguments: argparse.Namespace, settings: Settings) -> None:
     server = mail_server(settings)
     if server is None:
         raise Failure("no mail server is set: give --smtp-url and --mail-from, as for the server.")
-    outcome = asyncio.run(_sent(server, given.address, settings))
+    outcome = asyncio.run(_sent(server, arguments.address, settings))
     if not outcome.is_sent:
         raise Failure(f"{server.host}:{server.port}: {outcome.error}")
     say(
-        f"{server.host}:{server.port} has accepted a mail to {given.address}. If it does not arrive, or as spam: SPF,"
-        f" DKIM and DMARC of {server.domain} have to allow this mail server."
+        f"{server.host}:{server.port} has accepted a mail to {arguments.address}. If it does not arrive, or as spam:"
+        f" SPF, DKIM and DMARC of {server.domain} have to allow this mail server."
     )
 
 

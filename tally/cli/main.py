@@ -63,6 +63,7 @@ GROUPS = (
             Command("import", "transfer", "import events from a file of Tally or another system"),
             Command("export", "transfer", "write the events of a website to a file"),
             Command("delete-events", "deletions", "delete events that match filters, after a preview"),
+            Command("rewrite-paths", "deletions", "rewrite paths of stored events by a rule, after a preview"),
             Command("query", "query", "run read-only SQL over events and visits"),
             Command("retention", "database", "show or set how long raw events are kept"),
         ),
@@ -114,10 +115,12 @@ def _run(words: list[str]) -> int:
         return 0
     if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "serve")
-    given = _parsed(words)
+    arguments = _parsed(words)
     try:
-        settings = settings_from({setting.name: getattr(given, setting.name, None) for setting in SETTINGS}, os.environ)
-        given.command(given, settings)
+        settings = settings_from(
+            {setting.name: getattr(arguments, setting.name, None) for setting in SETTINGS}, os.environ
+        )
+        arguments.command(arguments, settings)
         # Not at the end of the process, where nothing is left to report a failure. Does nothing without an output.
         print(end="", flush=True)
     except BadSetting as bad:
@@ -152,14 +155,14 @@ def _is_output_unread() -> bool:
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:
-    given, rest = _parser(words[0]).parse_known_args(words)
+    arguments, rest = _parser(words[0]).parse_known_args(words)
     if rest and not any(word.startswith("-") for word in rest):
         # An optional argument after an option, such as DAYS in `retention WEBSITE --yes DAYS`, which only this takes.
-        command = given.parser.prog.split()[1:]
-        given, rest = given.parser.parse_known_intermixed_args(words[len(command) :])
+        command = arguments.parser.prog.split()[1:]
+        arguments, rest = arguments.parser.parse_known_intermixed_args(words[len(command) :])
     if rest:
-        given.parser.refuse(rest)
-    return given
+        arguments.parser.refuse(rest)
+    return arguments
 
 
 def _fail(message: str, status: int) -> int:
@@ -180,7 +183,9 @@ def _parser(name: str | None = None) -> Parser:
         prog="analytics-server", metavar="COMMAND", required=True, parser_class=Parser
     )
     for command in COMMANDS.values():
-        own = words.add_parser(command.name, help=command.help, description=sentence(command.help))
+        command_parser = words.add_parser(command.name, help=command.help, description=sentence(command.help))
         if command.module and name in (None, command.name):
-            getattr(import_module(f"tally.cli.{command.module}"), f"add_{command.name.replace('-', '_')}")(own)
+            getattr(import_module(f"tally.cli.{command.module}"), f"add_{command.name.replace('-', '_')}")(
+                command_parser
+            )
     return parser

@@ -34,20 +34,20 @@ def add_notify(parser: argparse.ArgumentParser) -> None:
         add_setting(test, name)
 
 
-def _list(given: argparse.Namespace, settings: Settings) -> None:
+def _list(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        account = find_account(connection, given.account).number if given.account else None
-        found = notices(connection, account, state=given.state, limit=_MAX_NOTICES)
+        account = find_account(connection, arguments.account).number if arguments.account else None
+        listed = notices(connection, account, state=arguments.state, limit=_MAX_NOTICES)
         names = {one.number: one.name for one in all_accounts(connection).values()}
         channels = all_channels(connection)
-    for one in found:
+    for one in listed:
         row = (one.number, iso(one.created_ms), names[one.account], channels[one.channel].name, one.kind)
         show_row(*row, one.state, one.attempts, one.last_error or "", one.content.title)
 
 
-def _test(given: argparse.Namespace, settings: Settings) -> None:
+def _test(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        channel = _channel(connection, given.channel)
+        channel = _channel(connection, arguments.channel)
     if channel.kind == "feed":
         raise Failure(f"{channel.name} is a feed, to which nothing is sent.")
     if channel.kind == "email":
@@ -71,10 +71,10 @@ async def _sent(channel: Channel, settings: Settings) -> Outcome:
 
 def _channel(connection: Connection, name: str) -> Channel:
     """Return the channel of a name or an id. Raises Failure."""
-    found = [one for one in all_channels(connection).values() if name in (one.id, one.name)]
-    if not found:
+    matching = [one for one in all_channels(connection).values() if name in (one.id, one.name)]
+    if not matching:
         raise Failure(f"There is no channel {name!r}: list them under Account > Notifications.")
-    if len(found) > 1:
-        ids = ", ".join(one.id for one in found)
-        raise Failure(f"{len(found)} channels have the name {name!r}: write the id of one ({ids}).")
-    return found[0]
+    if len(matching) > 1:
+        ids = ", ".join(one.id for one in matching)
+        raise Failure(f"{len(matching)} channels have the name {name!r}: write the id of one ({ids}).")
+    return matching[0]

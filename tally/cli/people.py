@@ -93,75 +93,75 @@ def _websites(connection: Connection, account: Account, role: Role, names: list[
         return None
     if role not in LIMITED_ROLES:
         raise Failure(f"--website: {role}s see all websites; only editors and viewers can be limited.")
-    found = [find_website(connection, name) for name in names]
-    for website in found:
+    chosen = [find_website(connection, name) for name in names]
+    for website in chosen:
         if website.account != account.number:
             raise Failure(f"{website.domain} is no website of {account.name}.")
-    return frozenset(website.number for website in found)
+    return frozenset(website.number for website in chosen)
 
 
-def _member(connection: Connection, given: argparse.Namespace) -> Membership:
+def _member(connection: Connection, arguments: argparse.Namespace) -> Membership:
     """Return the membership of the person, in the account of --account, or in the only one."""
-    person = find_person(connection, given.email)
-    found = people.memberships_of(connection, person.number)
-    if given.account is not None:
-        number = find_account(connection, given.account).number
-        found = [one for one in found if one.account == number]
-    if not found:
-        raise AccountError(f"{given.email} is no member of {given.account}.")
-    if len(found) > 1:
-        raise Failure(f"{given.email} is a member of {len(found)} accounts: choose one with --account EMAIL.")
-    return found[0]
+    person = find_person(connection, arguments.email)
+    memberships = people.memberships_of(connection, person.number)
+    if arguments.account is not None:
+        number = find_account(connection, arguments.account).number
+        memberships = [membership for membership in memberships if membership.account == number]
+    if not memberships:
+        raise AccountError(f"{arguments.email} is no member of {arguments.account}.")
+    if len(memberships) > 1:
+        raise Failure(f"{arguments.email} is a member of {len(memberships)} accounts: choose one with --account EMAIL.")
+    return memberships[0]
 
 
-def _list(given: argparse.Namespace, settings: Settings) -> None:
+def _list(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        account = find_account(connection, given.account).number if given.account else None
-        names = {number: one.name for number, one in all_accounts(connection).items()}
+        account = find_account(connection, arguments.account).number if arguments.account else None
+        names = {number: member.name for number, member in all_accounts(connection).items()}
         persons, members = all_people(connection), people.all_memberships(connection).values()
-    for one in members:
-        if account in (None, one.account):
-            person = persons[one.person]
-            websites = "all websites" if one.websites is None else f"{len(one.websites)} websites"
+    for member in members:
+        if account in (None, member.account):
+            person = persons[member.person]
+            websites = "all websites" if member.websites is None else f"{len(member.websites)} websites"
             seen = "never" if person.last_seen_day is None else iso(person.last_seen_day * DAY_MS)[:10]
-            show_row(person.email, names[one.account], one.role, websites, seen)
+            show_row(person.email, names[member.account], member.role, websites, seen)
 
 
-def _invite(given: argparse.Namespace, settings: Settings) -> None:
+def _invite(arguments: argparse.Namespace, settings: Settings) -> None:
     token, made_ms = people.new_token(), now_ms()
     with database(settings) as connection:
-        account = find_account(connection, given.account)
-        websites = _websites(connection, account, given.role, given.website)
-        new = people.new_invitation(account.number, given.email, given.role, websites, None, made_ms)
+        account = find_account(connection, arguments.account)
+        websites = _websites(connection, account, arguments.role, arguments.website)
+        new = people.new_invitation(account.number, arguments.email, arguments.role, websites, None, made_ms)
         people.invite(connection, new, token_digest(token, key_salt(connection)))
-        record(connection, by_command(account.number), Entry("person_invited", target=given.email), made_ms)
-    say(f"Send this link to {given.email}: it is valid once, for 7 days.")
+        record(connection, by_command(account.number), Entry("person_invited", target=arguments.email), made_ms)
+    say(f"Send this link to {arguments.email}: it is valid once, for 7 days.")
     print(_page(settings, f"/invitation#{token}"))
 
 
-def _set_role(given: argparse.Namespace, settings: Settings) -> None:
+def _set_role(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        before = _member(connection, given)
+        before = _member(connection, arguments)
         account = all_accounts(connection)[before.account]
-        websites = _websites(connection, account, given.role, given.website)
-        people.change_member(connection, account.number, before.person, given.role, websites, None)
-        entry = Entry("person_role_changed", target=given.email, detail={"role": [before.role, given.role]})
+        websites = _websites(connection, account, arguments.role, arguments.website)
+        people.change_member(connection, account.number, before.person, arguments.role, websites, None)
+        entry = Entry("person_role_changed", target=arguments.email, detail={"role": [before.role, arguments.role]})
         record(connection, by_command(account.number), entry, now_ms())
-    say(f"{given.email} is {given.role} of {account.name}")
+    say(f"{arguments.email} is {arguments.role} of {account.name}")
 
 
-def _remove(given: argparse.Namespace, settings: Settings) -> None:
+def _remove(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        member = _member(connection, given)
-        entry = Entry("person_removed", target=given.email)
+        member = _member(connection, arguments)
+        entry = Entry("person_removed", target=arguments.email)
         changes.remove_member(connection, member.account, member.person, by_command(member.account), entry, now_ms())
-    say(f"removed {given.email}")
+    say(f"removed {arguments.email}")
 
 
-def _sign_in_link(given: argparse.Namespace, settings: Settings) -> None:
+def _sign_in_link(arguments: argparse.Namespace, settings: Settings) -> None:
     token = people.new_token()
     with database(settings) as connection:
-        person = find_person(connection, given.email)
+        person = find_person(connection, arguments.email)
         digest = token_digest(token, key_salt(connection))
         people.create_sign_in_link(connection, person.number, digest, now_ms())
         for member in people.memberships_of(connection, person.number):
@@ -171,9 +171,9 @@ def _sign_in_link(given: argparse.Namespace, settings: Settings) -> None:
     print(_page(settings, f"/login#{token}"))
 
 
-def _remove_factor(given: argparse.Namespace, settings: Settings) -> None:
+def _remove_factor(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        person = find_person(connection, given.email)
+        person = find_person(connection, arguments.email)
         if not second_factor.remove(connection, person.number):
             raise Failure(f"{person.email} has no second factor.")
         for member in people.memberships_of(connection, person.number):
@@ -182,9 +182,9 @@ def _remove_factor(given: argparse.Namespace, settings: Settings) -> None:
     say(f"{person.email} signs in by the password alone; all sessions have ended")
 
 
-def _remove_passkeys(given: argparse.Namespace, settings: Settings) -> None:
+def _remove_passkeys(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        person = find_person(connection, given.email)
+        person = find_person(connection, arguments.email)
         removed = passkeys.remove_all(connection, person.number)
         if not removed:
             raise Failure(f"{person.email} has no passkey.")

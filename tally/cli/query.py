@@ -67,20 +67,20 @@ def _seconds(text: str) -> float:
     return float(text)
 
 
-def _query(given: argparse.Namespace, settings: Settings) -> None:
-    sql = given.sql if given.sql != _STANDARD else _from_standard_input()
+def _query(arguments: argparse.Namespace, settings: Settings) -> None:
+    sql = arguments.sql if arguments.sql != _STANDARD else _from_standard_input()
     try:
         # `database` checks the file, and deletes SQLite's log at the end where no server runs. The query has a
         # connection of its own, which can only read.
         with (
             database(settings, write=False),
-            _ended_after(given.seconds),
-            open_query(settings.db, sql, given.seconds) as result,
+            _ended_after(arguments.seconds),
+            open_query(settings.db, sql, arguments.seconds) as result,
         ):
             rows = iter(result)
-            _WRITERS[given.format](result.columns, islice(rows, given.limit) if given.limit else rows)
+            _WRITERS[arguments.format](result.columns, islice(rows, arguments.limit) if arguments.limit else rows)
             if next(rows, None) is not None:
-                say(f"the result has more than {given.limit:,} rows: raise --limit, or set it to 0 for all")
+                say(f"the result has more than {arguments.limit:,} rows: raise --limit, or set it to 0 for all")
     except BadQuery as bad:
         raise Failure(str(bad)) from None
 

@@ -18,7 +18,6 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from logging import getLogger
 from typing import Any
 
@@ -27,7 +26,7 @@ from tally.base_path import public_url
 from tally.cli.console import Failure
 from tally.cli.service_manager import Supervisor
 from tally.clock import Clock
-from tally.events.lists import BadListError
+from tally.events.lists import BadListError, Lists
 from tally.events.request_context import CountryDataError
 from tally.http import logging
 from tally.http.connections import CONNECTIONS, Connection, Connections
@@ -100,8 +99,8 @@ async def _serve(app: Application, settings: Settings, start: startup.Start) -> 
         app[TLS] = tls
         await runner.setup()
         again: list[Callable[[], object]] = [renewal.reload] if renewal else [tls.renew] if tls else []
-        if settings.lists_dir:
-            again.append(partial(_reread, app))
+        if settings.lists_dir or settings.datacenter_ranges:
+            again.append(_Rereading(app[LISTS]).start)
         ending = _signals(again)
         supervisor.ready(_listen(runner, settings, tls, renewal.port.connect if renewal else None))
         start.is_listening = True
@@ -136,14 +135,28 @@ def _leave_no_core() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def _reread(app: Application) -> None:
-    """Read the lists of crawlers and referrer spam again. Where one is bad they stay as they are."""
-    try:
-        app[LISTS].reread()
-    except BadListError as bad:
-        _LOG.error("lists not read again: %s", bad)
-    else:
-        _LOG.info("lists read again: %s", ", ".join(f"{one.path.name} of {one.made}" for one in app[LISTS].files))
+class _Rereading:
+    """Reads the lists of crawlers, referrer spam and data centres again."""
+
+    def __init__(self, lists: Lists) -> None:
+        self._lists, self._lock, self._tasks = lists, asyncio.Lock(), set[asyncio.Task[None]]()
+
+    def start(self) -> None:
+        """Read them, and use them unless one is bad."""
+        task = asyncio.create_task(self._reread())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reread(self) -> None:
+        # In a thread: 150,000 networks take 0.8 s. One after the other: the newest files are used in the end.
+        async with self._lock:
+            try:
+                self._lists.use(await asyncio.to_thread(self._lists.read))
+            except BadListError as bad:
+                _LOG.error("lists not read again: %s", bad)
+            else:
+                names = ", ".join(f"{one.path.name} of {one.made}" for one in self._lists.files)
+                _LOG.info("lists read again: %s", names)
 
 
 def _signals(again: Sequence[Callable[[], object]]) -> asyncio.Event:

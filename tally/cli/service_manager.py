@@ -49,7 +49,7 @@ class Supervisor:
         # Only paths and abstract addresses: vsock is for virtual machines.
         if not self._address.startswith(("/", "\0")):
             return
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify_socket:
             # A full queue of the service manager must not block the event loop.
-            one.setblocking(False)
-            one.sendto(message.encode(), self._address)
+            notify_socket.setblocking(False)
+            notify_socket.sendto(message.encode(), self._address)

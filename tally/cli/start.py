@@ -50,7 +50,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         "Start the server, which runs until Ctrl-C or SIGTERM. Each option can also be set by the environment variable"
         " that is named with it."
     )
-    parser.set_defaults(command=lambda given, settings: run_server(settings))
+    parser.set_defaults(command=lambda arguments, settings: run_server(settings))
     for setting in SETTINGS:
         add_setting(parser, setting.name)
 

@@ -116,29 +116,29 @@ def _file_name(text: str) -> str:
     return str(path_of(text))
 
 
-def _export(given: argparse.Namespace, settings: Settings) -> None:
+def _export(arguments: argparse.Namespace, settings: Settings) -> None:
     from tally.cli.archives import archive_of, iterated
 
     say(f"database: {settings.db.resolve()}")
     # Distinguishes a path without a database from a damaged one.
     with closing(open_database(settings.db, create=False)) as connection:
-        website = find_website(connection, given.website)
-        entry = Entry("events_exported", website.id, website.domain, {"format": given.format})
+        website = find_website(connection, arguments.website)
+        entry = Entry("events_exported", website.id, website.domain, {"format": arguments.format})
         with transaction(connection):
             record(connection, by_command(website.account), entry, now_ms())
         exported = iterated(archive_of(settings, connection).rows(website.number))
         events = count_events(connection, website.number) if sys.stderr.isatty() else 0
     try:
         progress = Progress("events", events)
-        format = parquet if given.format == "parquet" else json_lines
-        if given.format == "parquet" and given.file.endswith(".gz"):
+        format = parquet if arguments.format == "parquet" else json_lines
+        if arguments.format == "parquet" and arguments.file.endswith(".gz"):
             raise Failure("A Parquet file is compressed by itself: choose a name without .gz")
 
         def show(events: int) -> None:
             progress.show(events)
-            _require_space(given.file, settings)
+            _require_space(arguments.file, settings)
 
-        with open_target(given.file) as out:
+        with open_target(arguments.file) as out:
             events = write_export(out, format, exported, show)
         progress.end()
     except BadFile as bad:
@@ -157,63 +157,76 @@ def _require_space(file: str, settings: Settings) -> None:
         )
 
 
-def _import(given: argparse.Namespace, settings: Settings) -> None:
-    choices = (("FILE", given.file is not None), ("--list", given.is_list), ("--undo", given.undo is not None))
+def _import(arguments: argparse.Namespace, settings: Settings) -> None:
+    choices = (
+        ("FILE", arguments.file is not None),
+        ("--list", arguments.is_list),
+        ("--undo", arguments.undo is not None),
+    )
     chosen = [name for name, is_given in choices if is_given]
     if not chosen:
-        given.parser.error("name a FILE to import, or give --list or --undo NUMBER")
+        arguments.parser.error("name a FILE to import, or give --list or --undo NUMBER")
     if len(chosen) > 1:
-        given.parser.error(f"{' and '.join(chosen)} exclude each other: give one of them")
-    if given.is_list:
-        _list(given, settings)
-    elif given.undo is not None:
-        _undo(given, settings)
-    elif given.is_followed:
-        _follow(given, settings)
+        arguments.parser.error(f"{' and '.join(chosen)} exclude each other: give one of them")
+    if arguments.is_list:
+        _list(arguments, settings)
+    elif arguments.undo is not None:
+        _undo(arguments, settings)
+    elif arguments.is_followed:
+        _follow(arguments, settings)
     else:
-        _import_file(given, settings)
+        _import_file(arguments, settings)
 
 
-def _list(given: argparse.Namespace, settings: Settings) -> None:
+def _list(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        website = find_website(connection, given.website)
-        for one in import_records.records(connection, website.number):
+        website = find_website(connection, arguments.website)
+        for record in import_records.records(connection, website.number):
             days = (
                 "-"
-                if one.first_day is None or one.last_day is None
-                else f"{_date(one.first_day)}..{_date(one.last_day)}"
+                if record.first_day is None or record.last_day is None
+                else f"{_date(record.first_day)}..{_date(record.last_day)}"
             )
-            skipped = sum(one.skipped.values())
-            figures = one.events, one.duplicates, one.rejected, skipped, days, one.format, one.file, one.sums
-            show_row(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures, one.crawls)
+            skipped = sum(record.skipped.values())
+            figures = (
+                record.events,
+                record.duplicates,
+                record.rejected,
+                skipped,
+                days,
+                record.format,
+                record.file,
+                record.sums,
+            )
+            show_row(record.number, record.state_at(now_ms()), iso(record.begun_ms), *figures, record.crawls)
 
 
 def _date(day: int) -> str:
     return iso(day * DAY_MS)[:10]
 
 
-def _undo(given: argparse.Namespace, settings: Settings) -> None:
+def _undo(arguments: argparse.Namespace, settings: Settings) -> None:
     from tally.cli.archives import archive_of, done
 
     with database(settings, write=False) as connection:
-        site = find_website(connection, given.website)
+        site = find_website(connection, arguments.website)
         website = site.number
-        entry = Entry("import_undone", site.id, site.domain, {"import": given.undo})
+        entry = Entry("import_undone", site.id, site.domain, {"import": arguments.undo})
         try:
             with transaction(connection):
-                found = undo.begin(connection, website, given.undo, now_ms())
+                undone = undo.begin(connection, website, arguments.undo, now_ms())
                 record(connection, by_command(site.account), entry, now_ms())
         except undo.CannotUndo as failure:
             raise Failure(str(failure)) from None
         archive, has_more = archive_of(settings, connection), True
         while has_more:
             begun = time.perf_counter()
-            has_more = done(archive.undo(website, given.undo))
+            has_more = done(archive.undo(website, arguments.undo))
             keep_log_short(connection, settings.min_free_disk * 1_000_000, say)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
-    more = _and_sums(found.sums) + _and_crawls(found.crawls)
-    say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{more}")
+    more = _and_sums(undone.sums) + _and_crawls(undone.crawls)
+    say(f"import {arguments.undo} is undone: deleted {counted(undone.events, 'event')}{more}")
 
 
 @contextmanager
@@ -224,25 +237,25 @@ def _connected(settings: Settings) -> Iterator[Connection]:
         yield connection
 
 
-def _follow(given: argparse.Namespace, settings: Settings) -> None:
+def _follow(arguments: argparse.Namespace, settings: Settings) -> None:
     from tally.transfer.follow import FORMAT, Follower  # here: other imports do not need it
 
-    if given.format != FORMAT or given.file == STANDARD or given.strict or given.is_preview:
-        given.parser.error(f"--follow needs the name of a file and --from {FORMAT}, without --strict and --dry-run")
+    if arguments.format != FORMAT or arguments.file == STANDARD or arguments.strict or arguments.is_preview:
+        arguments.parser.error(f"--follow needs the name of a file and --from {FORMAT}, without --strict and --dry-run")
     # As Ctrl-C: the transaction that is open is rolled back.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # Distinguishes a wrong name from a log that is being rotated.
-        with open_source(given.file):
+        with open_source(arguments.file):
             pass
         with database(settings, write=False) as connection:
-            site = find_website(connection, given.website)
-            detail = {"format": given.format, "file": Path(given.file).name}
+            site = find_website(connection, arguments.website)
+            detail = {"format": arguments.format, "file": Path(arguments.file).name}
             with transaction(connection):
                 entry = Entry("import_started", site.id, site.domain, detail)
                 record(connection, by_command(site.account), entry, now_ms())
         follower = Follower(
-            Path(given.file),
+            Path(arguments.file),
             site.number,
             partial(_connected, settings),
             geoip_db=settings.geoip_db,
@@ -250,7 +263,7 @@ def _follow(given: argparse.Namespace, settings: Settings) -> None:
             now_ms=now_ms,
             report=say,
         )
-        say(f"following {given.file}")
+        say(f"following {arguments.file}")
         follower.run()
     except (BadFile, CountryDataError) as bad:
         raise Failure(str(bad)) from None
@@ -258,11 +271,11 @@ def _follow(given: argparse.Namespace, settings: Settings) -> None:
         say("stopped: the same command continues")
 
 
-def _import_file(given: argparse.Namespace, settings: Settings) -> None:
+def _import_file(arguments: argparse.Namespace, settings: Settings) -> None:
     try:
         with (
             database(settings, write=False) as connection,
-            open_source(given.file, again=given.strict and given.file == STANDARD) as source,
+            open_source(arguments.file, again=arguments.strict and arguments.file == STANDARD) as source,
         ):
             progress = Progress("bytes", source.size)
 
@@ -270,20 +283,20 @@ def _import_file(given: argparse.Namespace, settings: Settings) -> None:
                 progress.end()
                 say(words)
 
-            site = find_website(connection, given.website)
+            site = find_website(connection, arguments.website)
             website = site.number
-            if not given.is_preview:
-                detail = {"format": given.format, "file": Path(given.file).name}
+            if not arguments.is_preview:
+                detail = {"format": arguments.format, "file": Path(arguments.file).name}
                 entry = Entry("import_started", site.id, site.domain, detail)
                 with transaction(connection):
                     record(connection, by_command(site.account), entry, now_ms())
-            take = preview_events if given.is_preview else partial(import_events, strict=given.strict)
+            take = preview_events if arguments.is_preview else partial(import_events, strict=arguments.strict)
             result = take(
                 connection,
                 website,
                 source,
                 now_ms=now_ms(),
-                format=given.format,
+                format=arguments.format,
                 geoip_db=settings.geoip_db,
                 uses_reader_process=True,
                 bounds=Bounds(settings.min_free_disk * 1_000_000),
@@ -294,7 +307,7 @@ def _import_file(given: argparse.Namespace, settings: Settings) -> None:
     except (BadFile, CountryDataError) as bad:
         raise Failure(str(bad)) from None
     if isinstance(result, Preview):
-        _show_preview(result, given.strict)
+        _show_preview(result, arguments.strict)
     else:
         _show_summary(result)
 

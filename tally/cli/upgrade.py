@@ -33,9 +33,9 @@ def add_upgrade(parser: argparse.ArgumentParser) -> None:
         add_setting(parser, name)
 
 
-def _upgrade(given: argparse.Namespace, settings: Settings) -> None:
+def _upgrade(arguments: argparse.Namespace, settings: Settings) -> None:
     say(f"database: {settings.db.resolve()}")
-    if given.check:
+    if arguments.check:
         _check(settings)
         return
     before = plan(settings)
@@ -49,14 +49,14 @@ def _upgrade(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _check(settings: Settings) -> None:
-    found = plan(settings)
-    print(f"program     {tally_version()}, schema version {found.newest}")
-    print(f"database    schema version {found.version}")
-    print(f"migrations  {', '.join(one.__name__ for one in found.migrations) or 'none'}")
-    if found.migrations:
-        where = f"in {found.directory}: {found.bytes:,} bytes, {found.free_bytes:,} are free"
-        print(f"copy        {where if found.directory else 'none (--upgrade-backup no)'}")
-    if found.obstacle:
-        raise Failure(f"a start would be refused, because no copy could be made. {found.obstacle}")
-    if found.migrations:
+    upgrade = plan(settings)
+    print(f"program     {tally_version()}, schema version {upgrade.newest}")
+    print(f"database    schema version {upgrade.version}")
+    print(f"migrations  {', '.join(migration.__name__ for migration in upgrade.migrations) or 'none'}")
+    if upgrade.migrations:
+        where = f"in {upgrade.directory}: {upgrade.bytes:,} bytes, {upgrade.free_bytes:,} are free"
+        print(f"copy        {where if upgrade.directory else 'none (--upgrade-backup no)'}")
+    if upgrade.obstacle:
+        raise Failure(f"a start would be refused, because no copy could be made. {upgrade.obstacle}")
+    if upgrade.migrations:
         raise Failure("the next start, or `analytics-server upgrade`, upgrades the database", _PENDING)

@@ -101,59 +101,59 @@ def _new_name(text: str) -> str:
     return name
 
 
-def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
-    domain, changes = given.domain
+def _add_one_website(arguments: argparse.Namespace, settings: Settings) -> None:
+    domain, changes = arguments.domain
     notes = [change.message for change in changes]
     # Only the first website may create the database: an account named by --account must exist.
-    with database(settings, create=given.account is None) as connection:
-        if given.account is None and not has_account(connection):
+    with database(settings, create=arguments.account is None) as connection:
+        if arguments.account is None and not has_account(connection):
             owner = create_account(connection, FIRST_ACCOUNT, "business", None, now_ms())
             notes.append(
                 f"created the account {owner.name}, which has no password yet: `serve` prints a link to set it"
             )
         else:
-            owner = find_account(connection, given.account)
-        if not given.again:
+            owner = find_account(connection, arguments.account)
+        if not arguments.again:
             try:
                 check_domain_unused(connection, owner.number, domain)
             except DomainTaken as taken:
                 raise Failure(f"{taken}. Use that id, or add a second website for the domain with --again.") from None
         websites.check_website_count(connection, owner.number)
-        name, origins = given.name or readable_host(domain), given.allow_origin
-        id = websites.add_website(connection, owner, domain, name, origins, now_ms(), given.id, given.time_zone)
+        name, origins = arguments.name or readable_host(domain), arguments.allow_origin
+        id = websites.add_website(connection, owner, domain, name, origins, now_ms(), arguments.id, arguments.time_zone)
         record(connection, by_command(owner.number), Entry("website_added", id, domain), now_ms())
     for note in notes:
         say(note)
     print(id)
 
 
-def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
+def _rename_website(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
-        website = find_website(connection, given.website)
-        update_website(connection, website.number, given.name, website.domain, website.origins)
-        entry = Entry("website_changed", website.id, website.domain, {"name": [website.name, given.name]})
+        website = find_website(connection, arguments.website)
+        update_website(connection, website.number, arguments.name, website.domain, website.origins)
+        entry = Entry("website_changed", website.id, website.domain, {"name": [website.name, arguments.name]})
         record(connection, by_command(website.account), entry, now_ms())
-    say(f"{readable_host(website.domain)} ({website.id}) is now named {given.name}")
+    say(f"{readable_host(website.domain)} ({website.id}) is now named {arguments.name}")
 
 
-def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
-    with database(settings, write=given.yes) as connection:
-        website = find_website(connection, given.website)
+def _remove_website(arguments: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=arguments.yes) as connection:
+        website = find_website(connection, arguments.website)
         counted = traffic_of(connection, [website.number])[website.number]
-        if given.yes:
+        if arguments.yes:
             delete_website(connection, website.number, now_ms())
             entry = Entry("website_deleted", website.id, website.domain)
             record(connection, by_command(website.account), entry, now_ms())
     events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
     what = f"{readable_host(website.domain)} ({website.id}), {website.name}"
     what += f", with {events} events beside web vitals, heatmaps and experiments"
-    if given.yes:
+    if arguments.yes:
         say(f"removed {what}; the server deletes its data in the background, while it runs")
     else:
         say(f"this would delete {what}. Nothing was changed. Add --yes to delete it; only a backup can bring it back.")
 
 
-def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
+def _list_websites(arguments: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         listed = all_websites(connection)
     # Print without holding the database: the reader of the output may be slow.

@@ -28,6 +28,7 @@ from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import check_interrupt
 from tally.storage.deletion_records import IS_RUNNING
+from tally.storage.meta import count_row_change
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
@@ -203,11 +204,7 @@ def reopen(connection: sqlite3.Connection, website: int, days: Collection[int], 
         else:
             column_days.remove(connection, website, source, day)
     if parts:
-        # A search for labels that no row has may have read the tables already (tally/maintenance/deletion.py).
-        connection.execute(
-            "/* deleted_rows.reopened */ insert into meta (name, value) values ('reopened', 1)"
-            " on conflict do update set value = value + 1"
-        )
+        count_row_change(connection)
     return bool(parts)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from tally.columns.column_days import DELETED, MAX_EVENTS, remove, stored_checksum
 from tally.columns.statements import LAYOUT, TABLES, checksum, measurement_column, write
 from tally.storage.deletion_records import IS_RUNNING
+from tally.storage.meta import row_changes
 from tally.timestamps import DAY_MS
 
 # A column takes 40 bytes beside its content.
@@ -23,12 +24,13 @@ MIN_EVENTS = 24
 
 class MeasurementColumns(NamedTuple):
     """The columns of a day, and what they were made of: the ids of the rows as a JSON array, in the order of their
-    times, and the checksum of the columns that the day had, None where it had none."""
+    times, the checksum of the columns that the day had, None where it had none, and how often rows had changed."""
 
     events: int
     columns: dict[str, bytes]
     ids: str
     replaced: int | None
+    row_changes: int
 
 
 def next_day(connection: sqlite3.Connection, website: int, source: int, end: int) -> int | None:
@@ -112,7 +114,8 @@ def store(connection: sqlite3.Connection, website: int, source: int, day: int, p
         f" or {IS_RUNNING.format(website='?1')}",
         (website,),
     ).fetchone()[0]
-    if ids != packed.ids or stored_checksum(connection, website, source, day) != packed.replaced or is_deleting:
+    is_same = ids == packed.ids and row_changes(connection) == packed.row_changes
+    if not is_same or stored_checksum(connection, website, source, day) != packed.replaced or is_deleting:
         return False
     remove(connection, website, source, day)
     write(connection, website, source, day, packed.columns)

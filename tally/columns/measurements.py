@@ -20,6 +20,7 @@ from tally.columns.statements import TABLES
 from tally.columns.write import numbers
 from tally.events.event_types import MEASURES
 from tally.storage.bulk_insert import COLUMNS
+from tally.storage.meta import row_changes
 from tally.timestamps import DAY_MS
 
 UNSET: dict[str, float] = dict.fromkeys(MEASURES, -1) | {"value": np.nan}
@@ -124,7 +125,7 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
         for name in COLUMNS[TABLES[source]][1:]
     ):
         return None
-    return MeasurementColumns(len(ids), columns, stored, before)
+    return MeasurementColumns(len(ids), columns, stored, before, row_changes(connection))
 
 
 def _encoded(name: str, column: Array, day: int) -> dict[str, bytes]:

@@ -196,11 +196,11 @@ def _add_heat(connection: sqlite3.Connection, website: int, site: Site, until_ms
 
 
 def _add_rejected(connection: sqlite3.Connection, website: int, site: Site, until_ms: int, scale: float) -> None:
-    found = rejected(site, until_ms, scale)
-    counts = {(website, quarter, NUMBER_OF[code]): events for (quarter, code), events in found.items()}
+    counted = rejected(site, until_ms, scale)
+    counts = {(website, quarter, NUMBER_OF[code]): events for (quarter, code), events in counted.items()}
     samples: dict[tuple[int, int], dict[Sample, int]] = {}
     for place, (code, type_, field, detail) in enumerate(_SAMPLES):
-        last = max((quarter for quarter, other in found if other == code), default=None)
+        last = max((quarter for quarter, other in counted if other == code), default=None)
         if last is not None:
             ms = (last - place) * 900_000 // 1_000 * 1_000
             samples.setdefault((website, NUMBER_OF[code]), {})[Sample(type_, field, detail)] = ms

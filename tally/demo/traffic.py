@@ -98,21 +98,21 @@ def _day(site: Site, day: int, age: int, until_ms: int, scale: float) -> list[Li
     # Of its own, so that the other draws stay as they are.
     leaving = _Draw(site.domain, age, "leaves")
     begin_ms = day * DAY_MS - offset_ms
-    found: list[Line] = []
+    lines: list[Line] = []
     for number in range(draw.count(_visits(site, day, age, draw) * scale)):
         who = _who(site, draw, f"{age}-{number}")
         begin = begin_ms + _moment(site, draw, who, offset_ms)
         is_spike = site.spike is not None and age in (site.spike[0], site.spike[0] - 1)
-        found += _visit(site, draw, who, begin, age, is_spike, leaving)
+        lines += _visit(site, draw, who, begin, age, is_spike, leaving)
         if draw.random.random() < _AGAIN:
-            found += _visit(site, draw, who, begin + draw.random.randrange(2, 6) * HOUR_MS, age, False, leaving)
+            lines += _visit(site, draw, who, begin + draw.random.randrange(2, 6) * HOUR_MS, age, False, leaving)
     if not age:
         for number in range(_NOW_VISITS):
             who = _who(site, draw, f"now-{number}")
-            found += _visit(site, draw, who, until_ms - draw.random.randrange(_NOW_MS), 0, False, leaving)
+            lines += _visit(site, draw, who, until_ms - draw.random.randrange(_NOW_MS), 0, False, leaving)
     # A visit that passes midnight would have another visitor there: it ends with the day.
     end = min(begin_ms + DAY_MS - 1, until_ms)
-    kept = [line for line in found if begin_ms <= line["timestamp"] <= end]
+    kept = [line for line in lines if begin_ms <= line["timestamp"] <= end]
     kept.sort(key=lambda line: line["timestamp"])
     return kept
 
@@ -164,29 +164,29 @@ def _visit(
     chance = draw.random.random
     source = _source(site, draw, age, is_spike)
     page = draw.of(source.landing or site.landing)
-    own = _dimensions(site, who, age)
-    now, found, tried = float(begin), list[Line](), set[str]()
+    dimensions = _dimensions(site, who, age)
+    now, lines, tried = float(begin), list[Line](), set[str]()
     bounces = chance() < site.bounce
     for step in range(_MAX_PAGES):
         line: Line = {"type": "screen_view" if site.is_app else "pageview", "timestamp": int(now), "pathname": page}
-        line |= own | ({} if step else _acquisition(source))
-        found.append(line)
+        line |= dimensions | ({} if step else _acquisition(source))
+        lines.append(line)
         if not site.is_app and chance() < _VITALS_SHARE:
-            found.append(_vitals(site, draw, own, page, now, age))
+            lines.append(_vitals(site, draw, dimensions, page, now, age))
         stay = 1_000 * min(draw.random.expovariate(1 / site.pages[page].seconds) + 4, 1_500)
         if leaving and not site.is_app and leaving.random.random() < _LEAVE_SHARE:
-            found.append(_leave(leaving, own, page, now, stay / (4 if bounces else 1)))
+            lines.append(_leave(leaving, dimensions, page, now, stay / (4 if bounces else 1)))
         if not bounces:
-            found += _events(site, draw, own, page, now, stay)
+            lines += _events(site, draw, dimensions, page, now, stay)
             for trial in site.trials:
                 if trial.at == page and age <= trial.began and trial.name not in tried:
                     tried.add(trial.name)
-                    found += _trial(draw, trial, own, now)
+                    lines += _trial(draw, trial, dimensions, now)
         onward = draw.of(site.pages[page].onward)
         if bounces or onward == EXIT:
             break
         now, page = now + stay, onward
-    return found
+    return lines
 
 
 def _source(site: Site, draw: _Draw, age: int, is_spike: bool) -> Campaign:
@@ -239,7 +239,7 @@ def _release(key: str, age: int) -> str:
     return next((version for out, version in reversed(RELEASES) if age + late <= out), FIRST_RELEASE)
 
 
-def _events(site: Site, draw: _Draw, own: Line, page: str, now: float, stay: float) -> list[Line]:
+def _events(site: Site, draw: _Draw, dimensions: Line, page: str, now: float, stay: float) -> list[Line]:
     kind = "app_event" if site.is_app else "event"
     return [
         {
@@ -248,7 +248,7 @@ def _events(site: Site, draw: _Draw, own: Line, page: str, now: float, stay: flo
             "pathname": page,
             "event_name": name,
             "event_data": _data(draw, name, page),
-            **own,
+            **dimensions,
         }
         for name, odds in site.pages[page].events
         if draw.random.random() < odds
@@ -280,21 +280,21 @@ _PAYMENTS = ("card", "card", "card", "paypal", "paypal", "invoice")
 _HABITS = ("exercise", "exercise", "reading", "water", "water", "sleep", "meditation", "language")
 
 
-def _trial(draw: _Draw, trial: Trial, own: Line, now: float) -> list[Line]:
+def _trial(draw: _Draw, trial: Trial, dimensions: Line, now: float) -> list[Line]:
     """Return an assignment and, if the goal is reached, a conversion."""
     variant = draw.random.choice(list(trial.rates))
-    base = {"experiment": trial.name, "variant": variant, **own}
-    found: list[Line] = [{"type": "ab_assign", "timestamp": int(now) + 40, **base}]
+    base = {"experiment": trial.name, "variant": variant, **dimensions}
+    lines: list[Line] = [{"type": "ab_assign", "timestamp": int(now) + 40, **base}]
     if draw.random.random() < trial.rates[variant]:
         worth = {} if trial.value is None else {"value": round(trial.value * draw.random.uniform(0.5, 1.8), 2)}
         after = int(now) + draw.random.randrange(20_000, 200_000)
-        found.append({"type": "ab_convert", "timestamp": after, "goal": trial.goal, **base, **worth})
-    return found
+        lines.append({"type": "ab_convert", "timestamp": after, "goal": trial.goal, **base, **worth})
+    return lines
 
 
-def _vitals(site: Site, draw: _Draw, own: Line, page: str, now: float, age: int) -> Line:
+def _vitals(site: Site, draw: _Draw, dimensions: Line, page: str, now: float, age: int) -> Line:
     """Return the web vitals of a page view. 70 days before the end the websites become faster."""
-    slow = {"desktop": 1.0, "tablet": 1.35, "mobile": 1.6}[own["device"]] * (1.0 if age < 70 else 1.3)
+    slow = {"desktop": 1.0, "tablet": 1.35, "mobile": 1.6}[dimensions["device"]] * (1.0 if age < 70 else 1.3)
     spread = draw.random.lognormvariate
     ttfb = 210 * slow * spread(0, 0.5)
     fcp = ttfb + 520 * slow * spread(0, 0.45)
@@ -306,16 +306,16 @@ def _vitals(site: Site, draw: _Draw, own: Line, page: str, now: float, age: int)
     }
     if draw.random.random() < 0.75:
         measured["inp"] = round(62 * slow * spread(0, 0.65))
-    without = {name: value for name, value in own.items() if name != "visitor"}
+    without = {name: value for name, value in dimensions.items() if name != "visitor"}
     return {"type": "vitals", "timestamp": int(now) + 900, "pathname": page, "vitals": measured, **without}
 
 
-def _leave(draw: _Draw, own: Line, page: str, now: float, stay: float) -> Line:
+def _leave(draw: _Draw, dimensions: Line, page: str, now: float, stay: float) -> Line:
     """Return what a page view measured when it was left: the longer it was read, the further down."""
     seconds = max(1, round(stay / 1_000 * draw.random.uniform(0.6, 1)))
     depth = min(1.0, draw.random.betavariate(2, 2) * (0.55 + seconds / 90))
     measured = {"time_on_page": seconds, "scroll_depth": max(5, round(depth * 20) * 5)}
-    without = {name: value for name, value in own.items() if name != "visitor"}
+    without = {name: value for name, value in dimensions.items() if name != "visitor"}
     return {"type": "leave", "timestamp": int(now), "pathname": page, "vitals": measured, **without}
 
 
@@ -338,7 +338,7 @@ def heat_points(site: Site, until_ms: int, scale: float) -> Iterator[HeatRow]:
 
 def rejected(site: Site, until_ms: int, scale: float) -> Counter[tuple[int, str]]:
     """Return how many events were rejected, by (quarter of an hour since 1970, code)."""
-    draw, found = _Draw(site.domain, "rejected"), Counter[tuple[int, str]]()
+    draw, counts = _Draw(site.domain, "rejected"), Counter[tuple[int, str]]()
     for age in reversed(range(DAYS)):
         means = {"crawler": 16.0, "origin_not_allowed": 1.6, "timestamp_too_old": 0.5, "invalid_field": 0.3}
         if age == 33:
@@ -347,8 +347,8 @@ def rejected(site: Site, until_ms: int, scale: float) -> Counter[tuple[int, str]
             for _ in range(draw.count(mean * max(scale, 0.05) * draw.random.uniform(0.5, 1.5))):
                 ms = (until_ms // DAY_MS - age) * DAY_MS + draw.random.randrange(DAY_MS)
                 if ms <= until_ms:
-                    found[ms // 900_000, code] += 1
-    return found
+                    counts[ms // 900_000, code] += 1
+    return counts
 
 
 _CRAWLERS = (

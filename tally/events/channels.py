@@ -101,8 +101,8 @@ _DISPLAY_WORDS: Final = _DISPLAY_MEDIA - {"cpm"}
 _AI_MEDIA: Final = frozenset(("aiassistant", "aichat", "aisearch", "llm", "chatbot"))
 
 
-def _is_shop(of: Source) -> bool:
-    return of.category == "shopping" or _SHOP.search(of.campaign) is not None
+def _is_shop(source: Source) -> bool:
+    return source.category == "shopping" or _SHOP.search(source.campaign) is not None
 
 
 def _has_email_name(text: str) -> bool:
@@ -110,32 +110,43 @@ def _has_email_name(text: str) -> bool:
 
 
 RULES: Final[tuple[tuple[str, Callable[[Source], bool]], ...]] = (
-    (DIRECT, lambda of: not (of.text or of.medium or of.campaign)),
-    (OTHER, lambda of: "cross-network" in of.campaign),
-    (SHOPPING, lambda of: of.is_paid and (_is_shop(of) or of.medium in _SHOPPING_ADS)),
-    (PAID_SEARCH, lambda of: of.is_paid and (of.category == "search" or of.medium in _SEARCH_ADS)),
-    (PAID_SOCIAL, lambda of: of.is_paid and (of.category == "social" or of.medium in _SOCIAL_ADS)),
-    (VIDEO, lambda of: of.is_paid and (of.category == "video" or of.medium in _VIDEO_ADS)),
-    (DISPLAY, lambda of: of.category == "display" or of.is_display),
-    (OTHER, lambda of: of.is_paid),
+    (DIRECT, lambda source: not (source.text or source.medium or source.campaign)),
+    (OTHER, lambda source: "cross-network" in source.campaign),
+    (SHOPPING, lambda source: source.is_paid and (_is_shop(source) or source.medium in _SHOPPING_ADS)),
+    (PAID_SEARCH, lambda source: source.is_paid and (source.category == "search" or source.medium in _SEARCH_ADS)),
+    (PAID_SOCIAL, lambda source: source.is_paid and (source.category == "social" or source.medium in _SOCIAL_ADS)),
+    (VIDEO, lambda source: source.is_paid and (source.category == "video" or source.medium in _VIDEO_ADS)),
+    (DISPLAY, lambda source: source.category == "display" or source.is_display),
+    (OTHER, lambda source: source.is_paid),
     (SHOPPING, _is_shop),
-    (ORGANIC_SOCIAL, lambda of: of.category == "social" or of.medium in _SOCIAL_MEDIA),
-    (VIDEO, lambda of: of.category == "video" or "video" in of.medium),
-    (AI_ASSISTANTS, lambda of: of.category == "ai" or of.medium in _AI_MEDIA or of.campaign in ("ai_chat", "ai-chat")),
-    (ORGANIC_SEARCH, lambda of: of.category == "search" or of.medium == "organic"),
-    (EMAIL, lambda of: of.category == "email" or _has_email_name(of.name) or _has_email_name(of.medium)),
-    (AFFILIATES, lambda of: of.category == "affiliates" or of.medium in ("affiliate", "affiliates")),
-    (REFERRAL, lambda of: of.medium in ("referral", "app", "link")),
-    (AUDIO, lambda of: of.category == "audio" or of.medium in ("audio", "podcast")),
-    (SMS, lambda of: of.category == "sms" or of.medium == "sms"),
+    (ORGANIC_SOCIAL, lambda source: source.category == "social" or source.medium in _SOCIAL_MEDIA),
+    (VIDEO, lambda source: source.category == "video" or "video" in source.medium),
     (
-        PUSH,
-        lambda of: (
-            of.category == "push" or of.medium.endswith("push") or "mobile" in of.medium or "notification" in of.medium
+        AI_ASSISTANTS,
+        lambda source: (
+            source.category == "ai" or source.medium in _AI_MEDIA or source.campaign in ("ai_chat", "ai-chat")
         ),
     ),
-    (REFERRAL, lambda of: of.text != "" and of.medium == ""),
-    (OTHER, lambda of: True),
+    (ORGANIC_SEARCH, lambda source: source.category == "search" or source.medium == "organic"),
+    (
+        EMAIL,
+        lambda source: source.category == "email" or _has_email_name(source.name) or _has_email_name(source.medium),
+    ),
+    (AFFILIATES, lambda source: source.category == "affiliates" or source.medium in ("affiliate", "affiliates")),
+    (REFERRAL, lambda source: source.medium in ("referral", "app", "link")),
+    (AUDIO, lambda source: source.category == "audio" or source.medium in ("audio", "podcast")),
+    (SMS, lambda source: source.category == "sms" or source.medium == "sms"),
+    (
+        PUSH,
+        lambda source: (
+            source.category == "push"
+            or source.medium.endswith("push")
+            or "mobile" in source.medium
+            or "notification" in source.medium
+        ),
+    ),
+    (REFERRAL, lambda source: source.text != "" and source.medium == ""),
+    (OTHER, lambda source: True),
 )
 """Channel and condition. The first condition that holds decides."""
 
@@ -145,9 +156,9 @@ CHANNELS: Final = frozenset(name for name, _ in RULES)
 @lru_cache(_CACHED)
 def channel(referrer: str, utm_source: str = "", utm_medium: str = "", utm_campaign: str = "") -> str:
     """Return the channel, one of CHANNELS, of a visit's acquisition as it is stored ("" is unset)."""
-    of = _source(referrer, utm_source, utm_medium, utm_campaign)
+    source = _source(referrer, utm_source, utm_medium, utm_campaign)
     for name, holds in RULES:
-        if holds(of):
+        if holds(source):
             return name
     raise AssertionError("the last rule always holds")
 
@@ -197,8 +208,8 @@ def _named(utm_source: str, name: str) -> tuple[str, bool]:
 def host_category(host: str) -> str:
     """Return the category of a referrer's host or app id, one of CATEGORIES, "" where no list has it."""
     hosts = _entries().hosts
-    if found := hosts.get(host):
-        return found
+    if category := hosts.get(host):
+        return category
     labels = host.split(".")
     first, beyond = labels[0], len(labels)
     if beyond < 2:
@@ -207,18 +218,18 @@ def host_category(host: str) -> str:
         if beyond > length and _COUNTRY.fullmatch(".".join(labels[-length:])):
             any_country = [*labels[:-length], "*"]
             for below in range(max(0, beyond - _MAX_LABELS), len(any_country) - 1):
-                found = hosts.get(".".join(any_country[below:]))
-                if found and (below == 0 or found != "search"):
-                    return found
-    if len(first) == 2 and (found := hosts.get(".".join(["*", *labels[1:]]))):  # de.search.yahoo.com
-        return found
+                category = hosts.get(".".join(any_country[below:]))
+                if category and (below == 0 or category != "search"):
+                    return category
+    if len(first) == 2 and (category := hosts.get(".".join(["*", *labels[1:]]))):  # de.search.yahoo.com
+        return category
     if beyond > 2 and _WEBMAIL.fullmatch(first):
         return "email"
     if first in _MOBILE and 2 < beyond <= _MAX_LABELS + 1 and host_category(".".join(labels[1:])) == "search":
         return "search"
     for below in range(max(1, beyond - _MAX_LABELS), beyond - 1):
-        if found := hosts.get(".".join(labels[below:])):
-            return "" if found == "search" and labels[below] != "search" else found
+        if category := hosts.get(".".join(labels[below:])):
+            return "" if category == "search" and labels[below] != "search" else category
     return ""
 
 

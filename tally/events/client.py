@@ -119,12 +119,12 @@ def _is_extra(origin: str, extra_origins: Collection[str]) -> bool:
 
 def parse_proxies(texts: Iterable[str]) -> tuple[Network, ...]:
     """Return the networks of trusted proxies; `none` alone gives none. Raises ValueError with the fix."""
-    given = [text.strip() for text in texts]
-    if [text.lower() for text in given] == ["none"]:
+    words = [text.strip() for text in texts]
+    if [text.lower() for text in words] == ["none"]:
         return ()
-    if "none" in (text.lower() for text in given):
+    if "none" in (text.lower() for text in words):
         raise ValueError("--trusted-proxy none stands alone: remove the other networks, or remove none.")
-    return parse_networks(given, "--trusted-proxy", "none")
+    return parse_networks(words, "--trusted-proxy", "none")
 
 
 def parse_networks(texts: Iterable[str], option: str, word: str) -> tuple[Network, ...]:

@@ -15,11 +15,11 @@ from tally.events.request_context import RequestContext
 from tally.events.urls import NO_UTM, external_referrer, normal_path, utm
 from tally.events.validation import SCREEN_VIEW, Event, normal_language
 
-FIELDS = tuple(one.name for one in DIMENSIONS)
+FIELDS = tuple(dimension.name for dimension in DIMENSIONS)
 """The names of the dimensions, which are columns of the tables of measurements."""
-EVENT_FIELDS = tuple(one.name for one in DIMENSIONS if not one.of_visit)
+EVENT_FIELDS = tuple(dimension.name for dimension in DIMENSIONS if not dimension.of_visit)
 """The dimensions that are columns of table event."""
-ACQUISITION = tuple(one.name for one in DIMENSIONS if one.of_visit)
+ACQUISITION = tuple(dimension.name for dimension in DIMENSIONS if dimension.of_visit)
 """The dimensions of a visit's acquisition, which are columns of table visit."""
 PAGES = ("entry_page", "exit_page")
 """The pathnames of a visit's first and last pageview: columns of table visit, by which traffic can be filtered and
@@ -35,7 +35,7 @@ CHANNEL = FIELDS.index("channel")
 _channel_source = itemgetter(*map(FIELDS.index, ("referrer", "utm_source", "utm_medium", "utm_campaign")))
 
 # The dimensions that `dimensions` does not compute itself; they are the last ones of DIMENSIONS.
-_OTHERS = tuple(one.value for one in DIMENSIONS if one.value is not None)
+_OTHERS = tuple(dimension.value for dimension in DIMENSIONS if dimension.value is not None)
 
 
 def field_number(field: str) -> int:

@@ -71,9 +71,9 @@ class Filter:
         return text.startswith(self.values) if self.operator == "^=" else text.endswith(self.values)
 
 
-def type_numbers(of: Filter) -> list[int]:
+def type_numbers(filter_: Filter) -> list[int]:
     """Return the numbers of the event types that a filter on `type` accepts."""
-    return [one.number for one in EVENT_TYPES if of.accepts(one.name)]
+    return [type_.number for type_ in EVENT_TYPES if filter_.accepts(type_.name)]
 
 
 def numbers_in(values: Iterable[str]) -> list[int | float]:

@@ -183,9 +183,9 @@ class ClientResolver:
     def visitor(self, sender: Sender, address: str, user_agent: str) -> Sender:
         """Return the sender for a visitor whom a server names by address and User-Agent; "" and what is no address are
         the server's own. Rate limits remain the server's."""
-        client, found = sender.client, plain_address(address.strip())
-        if found is not None and found != client.address:
-            client = Client(found, client.key, self._places.of(found), None)
+        client, plain = sender.client, plain_address(address.strip())
+        if plain is not None and plain != client.address:
+            client = Client(plain, client.key, self._places.of(plain), None)
         if not user_agent:
             return sender._replace(client=client)
         return sender._replace(client=client, user_agent=user_agent, client_hints=("", "", ""))

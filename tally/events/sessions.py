@@ -58,16 +58,16 @@ class SessionUpdate(NamedTuple):
 def _pack(visitor: int, day: int, mask: int, offset: int, visits: Sequence[Visit]) -> bytes:
     day_ms = day * DAY_MS
     packed = [_HEAD.pack(visitor, day, mask & _LOW, mask >> 64, offset, len(visits))]
-    for own in visits:
-        views = (own.entry_ms - day_ms, own.entry_page, own.exit_ms - day_ms, own.exit_page)
+    for visit in visits:
+        views = (visit.entry_ms - day_ms, visit.entry_page, visit.exit_ms - day_ms, visit.exit_page)
         packed.append(
             _VISIT.pack(
-                *(own.ordinal, own.begin_ms - day_ms, own.end_ms - day_ms, own.views, own.events),
-                *(views if own.views else (0, 0, 0, 0)),
-                own.acquired_ms - day_ms if own.acquisition else _NO_SOURCE,
+                *(visit.ordinal, visit.begin_ms - day_ms, visit.end_ms - day_ms, visit.views, visit.events),
+                *(views if visit.views else (0, 0, 0, 0)),
+                visit.acquired_ms - day_ms if visit.acquisition else _NO_SOURCE,
             )
         )
-    return b"".join([*packed, *[own.acquisition for own in visits]])
+    return b"".join([*packed, *[visit.acquisition for visit in visits]])
 
 
 def _unpack(packed: bytes, day: int) -> list[Visit]:
@@ -142,10 +142,10 @@ class Sessions:
             _SINGLE.unpack_from(packed)
         )
         day_ms = day * DAY_MS
-        at, mask, own = ts_ms - day_ms, low | high << 64, packed[_SINGLE.size :]
+        at, mask, acquired = ts_ms - day_ms, low | high << 64, packed[_SINGLE.size :]
         if not belongs_to_visit(at, begin, end):
             return self._touch_any(identity, old, packed, ts_ms, is_view, page, acquisition)
-        pages = (day_ms + entry, first, day_ms + exit, last, day_ms + source if own else 0, own)
+        pages = (day_ms + entry, first, day_ms + exit, last, day_ms + source if acquired else 0, acquired)
         was = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, *pages))
         if not is_view:
             events += 1
@@ -160,15 +160,15 @@ class Sessions:
         elif at < begin:
             begin = at
         if acquisition and at < source:
-            source, own = at, acquisition
+            source, acquired = at, acquisition
         if not mask >> at // QUARTER_MS & 1:
             now_in = mask | 1 << at // QUARTER_MS
             low, high = now_in & _LOW, now_in >> 64
         longer = _SINGLE.pack(
             visitor, day, low, high, offset, 1, ordinal, begin, end, views, events, entry, first, exit, last, source
         )
-        self._put(identity, longer + own, old)
-        pages = (day_ms + entry, first, day_ms + exit, last, day_ms + source if own else 0, own)
+        self._put(identity, longer + acquired, old)
+        pages = (day_ms + entry, first, day_ms + exit, last, day_ms + source if acquired else 0, acquired)
         now = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, *pages))
         return _make(SessionUpdate, (visitor, now, (was,), mask))
 
@@ -228,7 +228,7 @@ class Sessions:
             for identity in over:
                 del self._packed[identity]
             amended = self._amended.items()
-            self._amended = {one: now for one, now in amended if over_ms(now[0], _LATEST_MS) > deletion_time_ms}
+            self._amended = {key: now for key, now in amended if over_ms(now[0], _LATEST_MS) > deletion_time_ms}
 
     def undo(self) -> None:
         """Revert all changes since the last `keep`, except for the order of eviction."""

@@ -72,7 +72,7 @@ _BACKSLASHES = {ord("\\"): "/", **dict.fromkeys(map(ord, "\t\n\r"))}
 # An escape, and before it a % that begins none, with at most one digit: decoded, a digit would complete it.
 _ESCAPE = re.compile(r"(%[0-9A-Fa-f]?(?=%))?%([0-9A-Fa-f]{2})")
 # RFC 3986 2.3: an escape of these is equivalent to the character.
-_UNRESERVED = {f"{ord(one):02X}": one for one in f"{string.ascii_letters}{string.digits}-._~"}
+_UNRESERVED = {f"{ord(character):02X}": character for character in f"{string.ascii_letters}{string.digits}-._~"}
 _AMBIGUOUS = re.compile(r"[\\\s]")
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 
@@ -178,10 +178,10 @@ class ALabels:
 
     def of(self, label: str) -> str:
         """Return the A-label of a label that is not ASCII. Raises BadHost."""
-        found = self._cached(label) if len(label) <= MAX_UNICODE_LABEL else ""
-        if not found:
+        converted = self._cached(label) if len(label) <= MAX_UNICODE_LABEL else ""
+        if not converted:
             raise BadHost("The host has a label that is not a valid internationalised name.")
-        return found
+        return converted
 
     def _convert(self, label: str) -> str:
         if self.converted >= self.limit:

@@ -49,16 +49,16 @@ OLDEST_MS = 72 * 3_600_000
 # docs/reference/collect-api.md: a timestamp up to 5 minutes in the future counts as now.
 AHEAD_MS = 5 * 60_000
 
-TYPES = tuple(one.name for one in EVENT_TYPES)
+TYPES = tuple(type_.name for type_ in EVENT_TYPES)
 """The names of all types."""
-TRAFFIC_TYPES = tuple(one.name for one in EVENT_TYPES if one.is_traffic)
+TRAFFIC_TYPES = tuple(type_.name for type_ in EVENT_TYPES if type_.is_traffic)
 """The names of the types of traffic; the others are measurements."""
-TYPE_NAMES = {one.number: one.name for one in EVENT_TYPES}
-TYPE_NUMBERS = {one.name: one.number for one in EVENT_TYPES}
-TRAFFIC = frozenset(one.number for one in EVENT_TYPES if one.is_traffic)
-PAGEVIEWS = frozenset(one.number for one in EVENT_TYPES if one.is_pageview)
-WITH_VISITOR = frozenset(one.number for one in EVENT_TYPES if one.has_visitor)
-WITH_EXPERIMENT = frozenset(one.number for one in EVENT_TYPES if "experiment" in one.fields)
+TYPE_NAMES = {type_.number: type_.name for type_ in EVENT_TYPES}
+TYPE_NUMBERS = {type_.name: type_.number for type_ in EVENT_TYPES}
+TRAFFIC = frozenset(type_.number for type_ in EVENT_TYPES if type_.is_traffic)
+PAGEVIEWS = frozenset(type_.number for type_ in EVENT_TYPES if type_.is_pageview)
+WITH_VISITOR = frozenset(type_.number for type_ in EVENT_TYPES if type_.has_visitor)
+WITH_EXPERIMENT = frozenset(type_.number for type_ in EVENT_TYPES if "experiment" in type_.fields)
 """The numbers of the types that are traffic, are pageviews, have a visitor, name an experiment."""
 PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT, LEAVE = (
     TYPE_NUMBERS[name]
@@ -448,9 +448,9 @@ def _read_flat(item: Mapping[str, Any], type_: int, kept: list[Any]) -> None:
         metrics[METRICS.index(name.lower())] = _metric(name.lower(), value, "value")
         kept[_PLACE["name"]] = ""
     if any(metric is not None for metric in metrics):
-        own = kept[_PLACE["vitals"]] or [None] * len(MEASURES)
+        measures = kept[_PLACE["vitals"]] or [None] * len(MEASURES)
         kept[_PLACE["vitals"]] = tuple(
-            flat if metric is None else metric for flat, metric in zip(metrics, own, strict=True)
+            flat if metric is None else metric for flat, metric in zip(metrics, measures, strict=True)
         )
     if type_ == LEAVE:
         kept[_PLACE["vitals"]] = _whole(kept[_PLACE["vitals"]] or ())
@@ -579,11 +579,11 @@ _OF_SOME_TYPES: dict[str, Callable[[Any], Any]] = {
     "goal": _strict_label,
     "value": _value,
 }
-RULES = {one.number: _EVERY_TYPE | {field: _OF_SOME_TYPES[field] for field in one.fields} for one in EVENT_TYPES}
+RULES = {type_.number: _EVERY_TYPE | {field: _OF_SOME_TYPES[field] for field in type_.fields} for type_ in EVENT_TYPES}
 RULES[LEAVE]["vitals"] = lambda value: _whole(_measured(value, PAGE_METRICS))
 """By type number: field -> the function that reads it."""
-REQUIRED = {one.number: one.required for one in EVENT_TYPES}
-FLAT = {one.number: one.flat for one in EVENT_TYPES if one.flat}
+REQUIRED = {type_.number: type_.required for type_ in EVENT_TYPES}
+FLAT = {type_.number: type_.flat for type_ in EVENT_TYPES if type_.flat}
 """By type number: what is also read at the event's top level (`_read_flat`)."""
 _FROM_CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
 _MAY_BE_EMPTY = frozenset(("url", "name", "referrer", "event_name", "experiment", "variant", "goal", *_FROM_CONTEXT))

@@ -71,8 +71,10 @@ def acquisition_labels(packed: bytes) -> tuple[int, ...]:
 
 def event_as_visit(ordinal: int, ts_ms: int, is_view: bool, page: int, acquisition: bytes) -> Visit:
     """Return the visit that consists of one event."""
-    own = (ts_ms, page, ts_ms, page) if is_view else (0, 0, 0, 0)
-    return Visit(ordinal, ts_ms, ts_ms, int(is_view), int(not is_view), *own, ts_ms if acquisition else 0, acquisition)
+    pages = (ts_ms, page, ts_ms, page) if is_view else (0, 0, 0, 0)
+    return Visit(
+        ordinal, ts_ms, ts_ms, int(is_view), int(not is_view), *pages, ts_ms if acquisition else 0, acquisition
+    )
 
 
 def joined(ordinal: int, parts: Sequence[Visit]) -> Visit:

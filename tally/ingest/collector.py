@@ -48,6 +48,7 @@ from tally.events.client import PageOrigin, allows
 from tally.events.dimensions import FIELDS, dimensions, first_language, pathname_of
 from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, PAGES
 from tally.events.identity import Salts
+from tally.events.lists import Lists
 from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
 from tally.events.urls import MAX_HOST_CHARACTERS, BadHost, TooManyLabels, a_labels, normal_host
@@ -80,6 +81,7 @@ _EXCLUDED = {
     PAGES: Rejection("excluded_page", "The website's owner excludes this page."),
     HOSTNAMES: Rejection("excluded_hostname", "The website's owner counts pages of other hosts only."),
 }
+_DATACENTER = Rejection("datacenter", "The address is a data centre's, which the website's owner excludes.")
 _SPAM = Rejection("referrer_spam", "The referrer is a site that sends invented visits.")
 _COUNTRY, _PATHNAME, _HOSTNAME, _REFERRER = (
     FIELDS.index(name) for name in ("country", "pathname", "hostname", "referrer")
@@ -176,12 +178,13 @@ class Collector:
         resolver: ClientResolver,
         agents: Agents,
         budgets: Budgets,
+        lists: Lists,
     ) -> None:
         self.registry, self.ingest, self.clock, self.resolver = node.registry, node.engine.ingest, node.clock, resolver
         self.rejected_events = node.rejected_events
         self.clients, self.client_websites = clients, client_websites
         self.client_labels = Buckets(MAX_CONVERTED)
-        self.budgets, self.agents, self.salts = budgets, agents, Salts()
+        self.budgets, self.agents, self.lists, self.salts = budgets, agents, lists, Salts()
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
         self._language_of = lru_cache(_LANGUAGES)(first_language)
@@ -394,16 +397,28 @@ class Collector:
                 return _CRAWLER._replace(detail=name)
             context = context._replace(agent=replace(context.agent, browser=name or "Crawler", browser_version=""))
         values = dimensions(event, context, place.domain, place.origins)
+        excluded = self._exclusion(place, values, visitor.sender, batch)
+        if excluded is not None:
+            return excluded
+        identity = self._identity(place, event, visitor.sender)
+        return _make(PreparedEvent, (place, event, values, identity))
+
+    def _exclusion(self, place: Website, values: Sequence[str], sender: Sender, batch: Batch) -> Rejection | None:
+        """Return why the website's owner excludes an event; None where nothing does."""
         if place.exclusions is not None:
-            address = visitor.sender.client.address
+            address = sender.client.address
             kind = place.exclusions.excluding(address, values[_COUNTRY], values[_PATHNAME], values[_HOSTNAME])
             if kind:
                 return _EXCLUDED[kind]
+            # Apps and servers, and those who send for visitors, are in data centres themselves.
+            if place.exclusions.excludes_datacenters and not batch.visitors and sender.page is not None:
+                ranges = self.lists.datacenters
+                if ranges is not None and address in ranges:
+                    return _DATACENTER
         referrer = values[_REFERRER]
         if referrer and (place.exclusions or DEFAULT).is_spam(referrer):
             return _SPAM._replace(detail=referrer)
-        identity = self._identity(place, event, visitor.sender)
-        return _make(PreparedEvent, (place, event, values, identity))
+        return None
 
     def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
         if event.type not in WITH_VISITOR:

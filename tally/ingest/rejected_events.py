@@ -72,6 +72,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("without_event_data", "incomplete"),
     ("without_title", "incomplete"),
     ("referrer_spam", "excluded"),
+    ("datacenter", "excluded"),
 )
 """Code in the response, and the reason that it belongs to. The place is its number in the database, so new ones go to
 the end."""

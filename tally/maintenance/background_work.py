@@ -79,7 +79,12 @@ class BackgroundWork:
                 self.builder.write, self._reader, self._labels, self._clock, self._deleted, values=self._values
             )
             self.removal = EventRemoval(
-                self.builder.write, self._clock, self._sessions, self._events_deleted, self._deleted
+                self.builder.write,
+                self._clock,
+                self._sessions,
+                self._events_deleted,
+                self._deleted,
+                space=self._space,
             )
             self._task = asyncio.create_task(self._run())
 

@@ -24,6 +24,7 @@ from tally.events.dimensions import EVENT_FIELDS, FIELDS, PROPERTY, VISIT_FIELDS
 from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
+from tally.storage.meta import row_changes
 from tally.storage.value_limits import ValueLimits
 
 # A step takes 2 to 4 ms of a processor, and a collect request waits for the writer meanwhile. These are amounts, not a
@@ -249,7 +250,7 @@ def _uses_of(websites: Iterable[int], changed: Collection[int]) -> Iterator[tupl
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:
     """Start recording the labels in use; return a number that changes with writes of other processes, and where rows
-    are put back (tally/columns/deleted_rows.py)."""
+    are put back (tally/columns/deleted_rows.py) or changed (tally/transfer/event_deletion.py)."""
     labels.watch()
     return _data_version(connection)
 
@@ -304,11 +305,8 @@ def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, 
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
-    reopened = connection.execute(
-        "/* deletion.reopened */ select coalesce(max(value), 0) from meta where name = 'reopened'"
-    ).fetchone()[0]
     # 32 bits are the data version.
-    return int(reopened) << 32 | int(connection.execute("pragma data_version").fetchone()[0])
+    return row_changes(connection) << 32 | int(connection.execute("pragma data_version").fetchone()[0])
 
 
 # --- the end

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.events.geoip import CountryDataError, Places
-from tally.events.lists import OLD_DAYS, BadListError, files
+from tally.events.lists import DATACENTERS, BadListError, files, read_ranges
 from tally.maintenance.backup import backups
 from tally.resources import tally_version
 from tally.settings import Settings
@@ -219,19 +219,22 @@ def country_data(case: Case) -> Iterator[Finding]:
 
 
 def lists(case: Case) -> Iterator[Finding]:
-    """Check that the lists of crawlers and referrer spam are readable and recent."""
+    """Check that the lists of crawlers, referrer spam and data centres are readable and recent."""
+    ranges = case.settings.datacenter_ranges
     try:
-        found = files(case.settings.lists_dir)
+        found = [*files(case.settings.lists_dir), *([read_ranges(ranges)[0]] if ranges else ())]
     except BadListError as bad:
         yield fault("lists", str(bad), "the server does not start with it")
         return
     today = datetime.fromtimestamp(case.now_ms / SECOND_MS, UTC).date()
     for one in found:
         words = f"{one.path.name} of {one.made}, {one.age_days(today):,} days old"
-        if one.age_days(today) > OLD_DAYS:
-            yield note("lists", words, "install a newer Tally, or put a newer file into the directory of --lists-dir")
-        else:
+        if not one.is_old(today):
             yield fine("lists", words)
+        elif one.name == DATACENTERS:
+            yield note("lists", words, "write the file of --datacenter-ranges again")
+        else:
+            yield note("lists", words, "install a newer Tally, or put a newer file into the directory of --lists-dir")
 
 
 # --- the server and its file

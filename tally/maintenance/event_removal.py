@@ -15,6 +15,7 @@ from tally.events.sessions import Sessions
 from tally.maintenance.deletion_worker import Write
 from tally.maintenance.scheduler import Turn
 from tally.storage import deletion_records, import_records
+from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
 
 
 class EventRemoval:
@@ -24,6 +25,8 @@ class EventRemoval:
     what was deleted is then still in the log.
 
     `undo`: called for each import before the database's own steps, until it returns that nothing is left.
+
+    On a disk with little space deletions by filter wait: they put the rows of days that have only columns back.
     """
 
     def __init__(
@@ -34,9 +37,10 @@ class EventRemoval:
         changed: Callable[[int], None],
         deleted: Callable[[], None],
         undo: Callable[[int, int], Awaitable[bool]] | None = None,
+        space: Callable[[], DiskSpace] = lambda: UNKNOWN_SPACE,
     ) -> None:
         self._write, self._clock, self._sessions = write, clock, sessions
-        self._changed, self._deleted, self._undo_first = changed, deleted, undo
+        self._changed, self._deleted, self._undo_first, self._space = changed, deleted, undo, space
 
     async def turns(self) -> list[Turn]:
         """Return a turn for each import that is being undone, each deletion that runs, and each key."""
@@ -56,6 +60,8 @@ class EventRemoval:
     async def _delete(self, website: int, number: int) -> bool:
         from tally.transfer import event_deletion  # here: a server that starts does not need it
 
+        if not self._space().allows_growth:
+            return False
         now_ms = self._clock.wall_ms()
         return self._after(website, await self._write(event_deletion.step, website, number, now_ms, self._sessions))
 

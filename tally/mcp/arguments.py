@@ -82,7 +82,7 @@ def query_of(arguments: Mapping[str, Any]) -> MultiDict[str]:
             for sent in values:
                 _add_filter(query, sent)
         elif value is not None:
-            texts = [_text(name, one) for one in values]
+            texts = [_text(name, member) for member in values]
             # The read API takes the figures of rows in one parameter, and steps of a funnel in one each.
             query.extend((name, text) for text in ([",".join(texts)] if name == "metrics" else texts))
     return query

@@ -40,9 +40,9 @@ def _clean(value: Any) -> Any:
     if isinstance(value, str):
         return _INVISIBLE.sub("", value)
     if isinstance(value, list):
-        return [_clean(one) for one in value]
+        return [_clean(child) for child in value]
     if isinstance(value, dict):
-        return {_INVISIBLE.sub("", name): _clean(one) for name, one in value.items()}
+        return {_INVISIBLE.sub("", name): _clean(child) for name, child in value.items()}
     return value
 
 
@@ -50,11 +50,11 @@ def _cut(data: Any, excess: int) -> None:
     """Remove rows until `excess` bytes are gone; a list keeps its first row, whose own lists may be cut."""
     level = [data]
     while level and excess > 0:
-        for rows in sorted((one for one in level if isinstance(one, list)), key=len, reverse=True):
+        for rows in sorted((node for node in level if isinstance(node, list)), key=len, reverse=True):
             while excess > 0 and len(rows) > 1:
                 excess -= len(orjson.dumps(rows.pop())) + 1
         level = [
             child
-            for one in level
-            for child in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
         ]

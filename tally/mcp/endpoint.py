@@ -65,8 +65,8 @@ def _check_origin(request: web.Request) -> None:
     if "Origin" in request.headers and not auth.is_own_origin(request):
         raise ApiError(errors.CROSS_SITE)
     if auth.base_url:
-        host, own = _name(f"//{request.host}"), _name(auth.base_url)
-        if host != own and host not in _LOOPBACK:
+        host, public = _name(f"//{request.host}"), _name(auth.base_url)
+        if host != public and host not in _LOOPBACK:
             raise ApiError(errors.CROSS_SITE, "The Host of this request is not the server's base URL.")
 
 

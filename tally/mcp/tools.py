@@ -210,10 +210,10 @@ async def _view(request: web.Request, key: ApiKey, website: str) -> View:
     for is_fresh in (False, True):
         if is_fresh:
             await api.registry.read_changes()
-        for one in read.websites_of(api, key):
-            if wanted in (one.id, one.domain):
-                return View(one, BY_KEY)
-    known = [text for one in read.websites_of(api, key) for text in (one.domain, one.id)]
+        for site in read.websites_of(api, key):
+            if wanted in (site.id, site.domain):
+                return View(site, BY_KEY)
+    known = [text for site in read.websites_of(api, key) for text in (site.domain, site.id)]
     raise ApiError(
         errors.UNKNOWN_WEBSITE, f"Unknown website{nearest(wanted, known)}: list_websites has all of this key."
     )

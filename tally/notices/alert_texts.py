@@ -8,7 +8,7 @@ Names of sources and pages come from visitors; who sends a notice makes no marku
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
-from urllib.parse import quote
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from tally.events.website import Website
@@ -20,7 +20,7 @@ from tally.timestamps import EPOCH, iso
 Values = Sequence[tuple[str, int]]
 Words = Callable[[Language], Content]
 _MAX_VALUE = 100
-_TITLES = {
+TITLES = {
     "spike": "alerts.spike",
     "drop": "alerts.drop",
     "silence": "alerts.silence",
@@ -47,12 +47,16 @@ class Figures(NamedTuple):
         """Return the name of the website."""
         return self.website.name or self.website.domain
 
-    @property
-    def path(self) -> str:
-        """Return the path of the dashboard with the days of the range, by hour."""
+    def path(self, **more: str) -> str:
+        """Return the path of the dashboard with the days of the range, and more parameters of its address."""
         first, last = (self._local(ms).date().isoformat() for ms in (self.from_ms, self.to_ms - 1))
-        zone = quote(self.tz.key, safe="/")
-        return f"/websites/{self.website.id}?from={first}&to={last}&tz={zone}&interval=hour"
+        query = {"from": first, "to": last, "tz": self.tz.key} | more
+        return f"/websites/{self.website.id}?{urlencode(query, safe='/')}"
+
+    @property
+    def path_of_hours(self) -> str:
+        """Return the path of the dashboard with visits by hour, beside those of the same days of the week before."""
+        return self.path(interval="hour", match_weekday="true", figure="visits")
 
     def span(self, language: Language) -> str:
         """Return the range as "21 Nov 2026, 14:00 – 15:00 (Europe/Berlin)"."""
@@ -95,8 +99,8 @@ def fired(of: Figures, language: Language) -> Content:
         sources=[[*one] for one in of.sources],
         pages=[[*one] for one in of.pages],
     )
-    title = text(language, _TITLES[of.alert.kind], name=of.name)
-    return Content(title, "\n".join(line for line in lines if line), of.path, data)
+    title = text(language, TITLES[of.alert.kind], name=of.name)
+    return Content(title, "\n".join(line for line in lines if line), of.path_of_hours, data)
 
 
 def over(of: Figures, language: Language) -> Content:
@@ -105,7 +109,7 @@ def over(of: Figures, language: Language) -> Content:
     if of.alert.kind == "silence":
         lines = [of.span(language)]
     title = text(language, _OVER[of.alert.kind], name=of.name)
-    return Content(title, "\n".join(lines), of.path, of.data(visits=of.visits, usual=of.usual))
+    return Content(title, "\n".join(lines), of.path_of_hours, of.data(visits=of.visits, usual=of.usual))
 
 
 def goal_reached(of: Figures, goal: str, language: Language) -> Content:
@@ -114,14 +118,14 @@ def goal_reached(of: Figures, goal: str, language: Language) -> Content:
     title = text(language, "alerts.goal", name=of.name, goal=goal)
     words = text(language, "alerts.conversions", conversions=of.visits, least=least)
     data = of.data(goal=of.alert.params["goal"], conversions=of.visits, min=least)
-    return Content(title, f"{of.span(language)}\n{words}", of.path, data)
+    return Content(title, f"{of.span(language)}\n{words}", of.path(goal=of.alert.params["goal"]), data)
 
 
 def new_source(of: Figures, source: str, language: Language) -> Content:
     """Return the content for a source without visits in the weeks before."""
     title = text(language, "alerts.new_source", name=of.name, source=_cut(source))
     words = text(language, "alerts.new_source_visits", visits=of.visits)
-    path = f"{of.path}&filter_referrer={quote(source, safe='')}"
+    path = of.path(interval="hour", filter_referrer=source)
     return Content(title, f"{of.span(language)}\n{words}", path, of.data(source=source, visits=of.visits))
 
 

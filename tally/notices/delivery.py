@@ -23,6 +23,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tally.events.client import Network
 from tally.notices.addresses import AddressRefused, guard
 from tally.notices.outbox import Outcome
+from tally.notices.reasons import REASONS
 from tally.notices.requests import Request
 from tally.timestamps import SECOND_MS
 
@@ -46,11 +47,11 @@ class Delivery:
             async with asyncio.timeout(TIMEOUT_S):
                 return await self._exchange(request)
         except TimeoutError:
-            return Outcome(f"no answer within {TIMEOUT_S:.0f} seconds")
+            return Outcome(REASONS["no_answer"])
         except aiohttp.ClientConnectorCertificateError:
-            return Outcome("the certificate of the host is not valid")
+            return Outcome(REASONS["certificate"])
         except aiohttp.ClientConnectorDNSError:
-            return Outcome("the host name was not found")
+            return Outcome(REASONS["host_not_found"])
         except aiohttp.InvalidURL:
             return Outcome("the URL is not valid")
         except (aiohttp.ClientError, OSError, ValueError) as failure:
@@ -112,8 +113,8 @@ def _reason(failure: BaseException) -> str:
     if refused is not None:
         return str(refused)
     if isinstance(failure, aiohttp.ClientConnectorError):
-        return "the connection failed"
-    return "the receiver did not answer as HTTP requires"
+        return REASONS["connection_failed"]
+    return REASONS["no_http"]
 
 
 def _refused(failure: BaseException | None) -> AddressRefused | None:

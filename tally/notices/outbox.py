@@ -380,6 +380,16 @@ def notices(
     return [_notice(row) for row in rows]
 
 
+def alerts_of(connection: sqlite3.Connection, website: int, from_ms: int, until_ms: int) -> list[dict[str, Any]]:
+    """Return the data of the notices of a website's alerts that were stored between two times, each once."""
+    rows = connection.execute(
+        "/* outbox.alerts_of */ select distinct payload ->> 'data' from notice where website = ? and kind in"
+        " ('alert.fired', 'goal.reached') and created_ms >= ? and created_ms < ? order by created_ms limit ?",
+        (website, from_ms, until_ms, _MAX_ROWS),
+    )
+    return [json.loads(data) for (data,) in rows]
+
+
 def delete_old(connection: sqlite3.Connection, kept_from_ms: int) -> bool:
     """Delete notices that were created before a time; return whether some may be left."""
     done = connection.execute(

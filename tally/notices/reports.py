@@ -24,7 +24,8 @@ MAX_REPORT_CHANNELS = 10
 class Report(NamedTuple):
     """A report. `websites`: ids, None for all; `hour`: of the day, in the time zone of the website.
 
-    `person`: the one person who has it, None for those of the account.
+    `person`: the one person who has it, None for those of the account. `filters`: as in a query of the read API, of a
+    report of one website.
     """
 
     id: str
@@ -37,19 +38,21 @@ class Report(NamedTuple):
     created_ms: int
     next_ms: int
     person: int | None
+    filters: tuple[str, ...] = ()
 
 
-_COLUMNS = "id, account, websites, period, hour, channels, skip_empty, created_ms, next_ms, person"
+_COLUMNS = "id, account, websites, period, hour, channels, skip_empty, created_ms, next_ms, person, filters"
 
 
 def _report(row: Sequence[Any]) -> Report:
     websites = None if row[2] is None else tuple(json.loads(row[2]))
-    return Report._make((*row[:2], websites, *row[3:5], tuple(json.loads(row[5])), bool(row[6]), *row[7:]))
+    lists = [tuple(json.loads(row[place])) for place in (5, 10)]
+    return Report._make((*row[:2], websites, *row[3:5], lists[0], bool(row[6]), *row[7:10], lists[1]))
 
 
 def _row(report: Report) -> tuple[Any, ...]:
     websites = None if report.websites is None else json.dumps(report.websites)
-    return (websites, *report[3:5], json.dumps(report.channels), *report[6:])
+    return (websites, *report[3:5], json.dumps(report.channels), *report[6:10], json.dumps(report.filters))
 
 
 def reports_of(connection: sqlite3.Connection, account: int) -> list[Report]:
@@ -82,7 +85,7 @@ def add_report(connection: sqlite3.Connection, new: Report) -> None:
         raise AccountFull(f"The account has {MAX_REPORTS} reports, the most that it may have: delete one first.")
     connection.execute(
         "/* reports.add */ insert into report (id, account, websites, period, hour, channels, skip_empty, created_ms,"
-        " next_ms, person) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " next_ms, person, filters) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (*new[:2], *_row(new)),
     )
 
@@ -91,7 +94,7 @@ def change_report(connection: sqlite3.Connection, report: Report) -> bool:
     """Store a changed report; return whether there is one with its id."""
     done = connection.execute(
         "/* reports.change */ update report set websites = ?, period = ?, hour = ?, channels = ?, skip_empty = ?,"
-        " created_ms = ?, next_ms = ?, person = ? where id = ?",
+        " created_ms = ?, next_ms = ?, person = ?, filters = ? where id = ?",
         (*_row(report), report.id),
     )
     return done.rowcount == 1

@@ -23,6 +23,7 @@ from tally.events.client import Network
 from tally.notices import outbox
 from tally.notices.channels import Channel, all_channels, link_token
 from tally.notices.outbox import CONFIRMATION, Content, Message, New, Outcome
+from tally.notices.reasons import REASONS
 from tally.notices.requests import content_of_test, request, test_message
 from tally.notices.texts import Language, text
 from tally.storage.node_database import NodeDatabase
@@ -30,7 +31,7 @@ from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
 
 if TYPE_CHECKING:
     from tally.notices.delivery import Delivery
-    from tally.notices.mail import MailServer
+    from tally.notices.mail import Connections, MailServer
 
 T = TypeVar("T")
 MAX_AT_ONCE = 16
@@ -71,6 +72,7 @@ class Sender:
         self._looking: asyncio.Task[None] | None = None
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._delivery: Delivery | None = None
+        self._connections: Connections | None = None
         self._delete_ms = 0
         # Whether the channels were read, and what an earlier process was sending is sent again.
         self._is_read = self._has_resumed = False
@@ -86,6 +88,8 @@ class Sender:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._connections is not None:
+            self._connections.close()
 
     async def refresh(self) -> None:
         """Read the channels again, after a change of them, and look for what is due. Raises ApiError 503."""
@@ -169,10 +173,11 @@ class Sender:
         from tally.notices.mail_message import mail as written
 
         if self.mail is None:
-            return Outcome("the server has no mail server: set --smtp-url")
+            return Outcome(REASONS["mail_not_configured"])
+        self._connections = self._connections or mail.Connections(self.mail)
         token = link_token(message.channel, "unsubscribe", self._salt())
         sent = written(message, self.mail, self.base_url, token, self._clock.wall_ms())
-        return await mail.send(self.mail, sent, mail_s or mail.TIMEOUT_S)
+        return await self._connections.send(sent, mail_s or mail.TIMEOUT_S)
 
     # --- what is due
 

@@ -5,12 +5,13 @@ The HTML of mail (tally/notices/summary_html.py) is made of the same parts.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
 
 from tally.notices import texts
+from tally.notices.alert_texts import TITLES
 from tally.notices.outbox import Content
 from tally.notices.texts import Language, text
 from tally.rounding import round_half_away
@@ -50,6 +51,14 @@ FIELD_NAMES = {
     "hostname": "fields.hostname",
     "event_name": "fields.event_name",
 }
+# By the sign behind the field.
+_CONDITIONS = {
+    "": "filters.is",
+    "!": "filters.is_not",
+    "*": "filters.contains",
+    "^": "filters.begins",
+    "$": "filters.ends",
+}
 _CHAT_ROWS = 3
 
 
@@ -77,7 +86,8 @@ def path(data: Figures, website: Figures | None = None) -> str:
         if len(data["websites"]) != 1:
             return "/"
         website = data["websites"][0]
-    query = {"from": data["from"], "to": data["to"], "tz": data["time_zone"]}
+    query = [("from", data["from"]), ("to", data["to"]), ("tz", data["time_zone"])]
+    query += [(name, value) for name, _, value in (written.partition("=") for written in data.get("filters", ()))]
     return f"/websites/{website['id']}?{urlencode(query)}"
 
 
@@ -127,7 +137,7 @@ def row_change(language: Language, row: Figures) -> str:
 def row_name(language: Language, name: str, row: Figures) -> str:
     """Return the value of a row of a list; a text for one that is not set."""
     value = " ".join(str(row["value"]).split()) or text(language, "summaries.unset")
-    return f"{flag(value)} {value}".strip() if name == "countries" else value
+    return f"{flag(value)} {texts.country(language, value)}".strip() if name == "countries" else value
 
 
 def flag(country: str) -> str:
@@ -140,8 +150,51 @@ def changed(language: Language, row: Figures) -> str:
     """Return a row of what changed."""
     value = " ".join(str(row["value"]).split()) or text(language, "summaries.unset")
     both = {"previous": row["previous"], "visitors": row["visitors"]}
-    field = text(language, FIELD_NAMES[row["field"]]) if row["field"] in FIELD_NAMES else row["field"]
-    return text(language, "summaries.changed", field=field, value=value, **both)
+    if row["field"] == "country":
+        value = texts.country(language, value)
+    return text(language, "summaries.changed", field=_field_name(language, row["field"]), value=value, **both)
+
+
+def _field_name(language: Language, field: str) -> str:
+    return text(language, FIELD_NAMES[field]) if field in FIELD_NAMES else field
+
+
+def alert(language: Language, website: Figures, row: Figures) -> str:
+    """Return what an alert has reported."""
+    kind, name = row["kind"], website["name"]
+    if kind == "goal":
+        title = text(language, "alerts.goal", name=name, goal=row["name"])
+    elif kind == "new_source":
+        title = text(language, "alerts.new_source", name=name, source=row["name"])
+    else:
+        usual = texts.number(language, row["usual"], 0 if row["usual"] == int(row["usual"]) else 1)
+        visits = text(language, "alerts.visits", visits=row["visits"], usual=usual)
+        begin = datetime.fromisoformat(row["time"])
+        return (
+            f"{texts.day(language, begin.date())}, {begin:%H:%M}: {text(language, TITLES[kind], name=name)}. {visits}"
+        )
+    return f"{texts.day(language, date.fromisoformat(row['date']))}: {title}"
+
+
+def changes(language: Language, website: Figures) -> list[str]:
+    """Return what changed: what alerts have reported, and values with more or fewer visitors."""
+    alerts = [alert(language, website, row) for row in website.get("alerts", ())]
+    return [*alerts, *(changed(language, row) for row in website["changes"])]
+
+
+def filters(language: Language, data: Figures) -> str:
+    """Return the filters of a summary in words, "" without."""
+    words = [_condition(language, *written.partition("=")[::2]) for written in data.get("filters", ())]
+    return text(language, "filters.only", filters=", ".join(words)) if words else ""
+
+
+def _condition(language: Language, name: str, value: str) -> str:
+    field = name.removeprefix("filter_")
+    sign = field[-1] if field[-1] in _CONDITIONS else ""
+    field = field.removesuffix(sign)
+    shown = texts.country(language, value) if field == "country" and sign in ("", "!") else " ".join(value.split())
+    shown = shown or text(language, "filters.unset")
+    return text(language, _CONDITIONS[sign], field=_field_name(language, field), value=shown)
 
 
 def goal(language: Language, row: Figures) -> str:
@@ -180,6 +233,8 @@ def figure_lines(language: Language, website: Figures) -> Iterator[str]:
 def _lines(language: Language, data: Figures) -> Iterator[str]:
     websites: Sequence[Figures] = data["websites"]
     yield period(language, data)
+    if data.get("filters"):
+        yield filters(language, data)
     for website in websites:
         yield ""
         if len(websites) > 1:
@@ -206,7 +261,7 @@ def _list_lines(language: Language, website: Figures, most: int) -> Iterator[str
             number = texts.number(language, row["visitors"])
             yield f"- {row_name(language, name, row)}: {number}{f' ({moved})' if moved else ''}"
     for key, lines in (
-        ("summaries.what_changed", [changed(language, row) for row in website["changes"]]),
+        ("summaries.what_changed", changes(language, website)),
         ("summaries.goals", [f"{row['name']}: {goal(language, row)}" for row in website["goals"]]),
         ("summaries.remarks", [*remarks(language, website)]),
     ):

@@ -22,7 +22,7 @@ _CELL = f"border-bottom:1px solid {LINE};font-size:14px;padding:6px 0;"
 def body(language: Language, data: Figures, base_url: str) -> str:
     """Return the body of a summary. `base_url`: "" for no links."""
     websites: Sequence[Figures] = data["websites"]
-    parts = []
+    parts = [paragraph(escape(summary.filters(language, data)))] if data.get("filters") else []
     if len(websites) > 1:
         parts.append(_overview(language, data, base_url))
     for website in websites:
@@ -47,8 +47,7 @@ def _website(language: Language, data: Figures, website: Figures, base_url: str,
             for row in website[name]
         ]
         yield _list(language, text(language, key), rows)
-    changes = [summary.changed(language, row) for row in website["changes"]]
-    yield _lines(text(language, "summaries.what_changed"), changes)
+    yield _lines(text(language, "summaries.what_changed"), summary.changes(language, website))
     goals = [
         (row["name"], summary.goal(language, row), row["change"], summary.change(language, row["change"]))
         for row in website["goals"]

@@ -4,7 +4,7 @@
 with parameters such as `{count}`, or its plural forms, selected by the parameter `count`. A key is written
 "part.key", as a literal, so that a test finds missing and unused texts (tests/unit/notices/test_texts.py).
 
-Numbers and dates are written as Intl does on the pages (CLDR).
+Numbers, dates and names of countries are written as Intl does on the pages (CLDR).
 """
 
 import json
@@ -84,6 +84,18 @@ def days(language: Language, first: date, last: date) -> str:
         return day(language, first)
     begin = day(language, first) if first.year != last.year else _short_day(language, first)
     return f"{begin} – {day(language, last)}"
+
+
+@cache
+def _country_names() -> dict[str, list[str]]:
+    names: dict[str, list[str]] = json.loads(asset("data/country_names.json").read_text("utf-8"))["names"]
+    return names
+
+
+def country(language: Language, code: str) -> str:
+    """Return the name of a country; another text as it is."""
+    names = _country_names().get(code)
+    return code if names is None else names[LANGUAGES.index(language)]
 
 
 def check_language(value: Any) -> Language:

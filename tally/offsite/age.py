@@ -52,13 +52,13 @@ def decrypt(source: BinaryIO, target: BinaryIO, identity_file: Path | None, name
 
 
 def _recipients(pyrage: Any, recipients: Sequence[str]) -> list[Any]:
-    found = []
+    parsed = []
     for text in recipients:
         try:
-            found.append(pyrage.x25519.Recipient.from_str(text))
+            parsed.append(pyrage.x25519.Recipient.from_str(text))
         except pyrage.RecipientError as failure:
             raise DestinationError(f"--backup-encrypt-to: {text} is not a public key of age: {failure}.") from None
-    return found
+    return parsed
 
 
 def _identities(pyrage: Any, file: Path) -> list[Any]:
@@ -67,10 +67,10 @@ def _identities(pyrage: Any, file: Path) -> list[Any]:
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "not a text"
         raise DestinationError(f"The identity file {file} cannot be read: {reason}.") from None
-    found = [pyrage.x25519.Identity.from_str(word) for word in words if _IDENTITY.fullmatch(word)]
-    if not found:
+    identities = [pyrage.x25519.Identity.from_str(word) for word in words if _IDENTITY.fullmatch(word)]
+    if not identities:
         raise DestinationError(f"{file} has no line AGE-SECRET-KEY-1...: name the file that age-keygen has written.")
-    return found
+    return identities
 
 
 def _pyrage() -> Any:

@@ -115,11 +115,11 @@ def missing_library(what: str, library: str, extra: str) -> DestinationError:
 
 def read_credentials(file: Path | None, environment: Mapping[str, str]) -> Credentials:
     """Return the credentials of a file and of the environment. Raises DestinationError."""
-    found = {} if file is None else _read_file(file)
+    values = {} if file is None else _read_file(file)
     for name in _CREDENTIALS:
         if value := environment.get(_VARIABLE + name.upper()):
-            found[name] = value
-    return Credentials(**found)
+            values[name] = value
+    return Credentials(**values)
 
 
 def _read_file(file: Path) -> dict[str, str]:
@@ -131,7 +131,7 @@ def _read_file(file: Path) -> dict[str, str]:
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "not UTF-8"
         raise DestinationError(f"The file of credentials {file} cannot be read: {reason}.") from None
-    found = {}
+    values = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
@@ -140,8 +140,8 @@ def _read_file(file: Path) -> dict[str, str]:
             # The line may be a secret.
             names = ", ".join(_CREDENTIALS)
             raise DestinationError(f"{file}, line {number}: write NAME = VALUE, where NAME is one of {names}.")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def require_encrypted_connection(scheme: str, host: str, what: str) -> None:
@@ -160,15 +160,15 @@ def plain(failure: Exception, credentials: Credentials) -> str:
 
 def usable(files: Iterable[StoredFile], limit: int | None = MAX_FILES) -> list[StoredFile]:
     """Return the files whose names this program may have given, sorted. Raises DestinationError for too many."""
-    found = []
+    kept = []
     for number, file in enumerate(files):
         if limit is not None and number >= limit:
             raise DestinationError(
                 f"There are more than {limit:,} files: use a directory (S3: a prefix) for Tally alone."
             )
         if _NAME.fullmatch(file.name):
-            found.append(file)
-    return sorted(found)
+            kept.append(file)
+    return sorted(kept)
 
 
 def allowed_s(size: int) -> float:

@@ -59,38 +59,38 @@ class Catalog(NamedTuple):
     def of(self, database: str) -> "Catalog":
         """Return what belongs to a database."""
         return Catalog(
-            [one for one in self.backups if one.database == database],
-            [one for one in self.increments if one.database == database],
+            [file for file in self.backups if file.database == database],
+            [file for file in self.increments if file.database == database],
             [name for name in self.unfinished if name.split("-")[1] == database],
         )
 
     def last_id(self, series: str) -> int:
         """Return the id up to which the events of a series are stored; 0 where there is nothing of it."""
-        positions = [one.position for one in self.backups if one.series == series]
-        return max(positions + [one.to for one in self.increments if one.series == series], default=0)
+        positions = [file.position for file in self.backups if file.series == series]
+        return max(positions + [file.to for file in self.increments if file.series == series], default=0)
 
 
 def catalog(files: Iterable[tuple[str, int]]) -> Catalog:
     """Return the backups and increments among files of (name, size)."""
-    found = Catalog([], [], [])
+    listed = Catalog([], [], [])
     for name, size in files:
         whole = name.removesuffix(UNFINISHED)
         if match := _BACKUP.fullmatch(whole):
             time_ms = _time_ms(match["time"])
             if whole != name:
-                found.unfinished.append(name)
+                listed.unfinished.append(name)
             elif time_ms:
                 position = int(match["position"])
-                found.backups.append(Backup(time_ms, name, size, match["database"], match["series"], position))
+                listed.backups.append(Backup(time_ms, name, size, match["database"], match["series"], position))
         elif match := _INCREMENT.fullmatch(whole):
             if whole != name:
-                found.unfinished.append(name)
+                listed.unfinished.append(name)
             else:
                 ids = int(match["after"]), int(match["to"])
-                found.increments.append(Increment(*ids, name, size, match["database"], match["series"]))
-    found.backups.sort()
-    found.increments.sort()
-    return found
+                listed.increments.append(Increment(*ids, name, size, match["database"], match["series"]))
+    listed.backups.sort()
+    listed.increments.sort()
+    return listed
 
 
 def backup_name(database: str, time_ms: int, series: str, position: int, *, is_encrypted: bool) -> str:

@@ -94,8 +94,8 @@ class S3:
 
     def _objects(self) -> Iterator[StoredFile]:
         for some in obstore.list(self._store):
-            for one in some:
-                yield StoredFile(one["path"], one["size"])
+            for entry in some:
+                yield StoredFile(entry["path"], entry["size"])
 
     def get(self, name: str, size: int) -> Iterator[bytes]:
         """Yield the bytes of a file of this size in blocks."""

@@ -78,12 +78,12 @@ class Sftp:
     def files(self, limit: int | None = MAX_FILES) -> list[StoredFile]:
         """Return the files whose names this program may have given."""
         with self._errors("the directory cannot be listed", LISTING_S) as sftp:
-            found = (
-                StoredFile(one.filename, one.st_size or 0)
-                for one in sftp.listdir_iter(self._path)
-                if stat.S_ISREG(one.st_mode or stat.S_IFREG)
+            files = (
+                StoredFile(entry.filename, entry.st_size or 0)
+                for entry in sftp.listdir_iter(self._path)
+                if stat.S_ISREG(entry.st_mode or stat.S_IFREG)
             )
-            return usable(found, limit)
+            return usable(files, limit)
 
     def get(self, name: str, size: int) -> Iterator[bytes]:
         """Yield the bytes of a file of this size in blocks."""
@@ -134,14 +134,14 @@ class Sftp:
         client = self._client = paramiko.SSHClient()
         client.load_host_keys(str(self._known_hosts))
         client.set_missing_host_key_policy(paramiko.RejectPolicy())
-        given = self._credentials
+        credentials = self._credentials
         try:
             client.connect(
                 self._host,
                 self._port,
-                given.user,
-                given.password or None,
-                key_filename=given.key_file or None,
+                credentials.user,
+                credentials.password or None,
+                key_filename=credentials.key_file or None,
                 timeout=CONNECT_S,
                 banner_timeout=CONNECT_S,
                 auth_timeout=CONNECT_S,
@@ -155,7 +155,8 @@ class Sftp:
             ) from None
         except paramiko.AuthenticationException:
             raise DestinationError(
-                f"sftp://{self._host} refuses the user {given.user}: check password or key_file of the credentials."
+                f"sftp://{self._host} refuses the user {credentials.user}: check password or key_file of the"
+                " credentials."
             ) from None
         except paramiko.SSHException as failure:
             if "not found in known_hosts" in str(failure):

@@ -86,9 +86,9 @@ class Provider:
             if now_ns - self._tried_ns >= _RETRY_NS:
                 self._tried_ns, self._failure = now_ns, ""
                 try:
-                    found = _metadata(self.client.issuer, await self._discovery())
-                    keys = await self._read_keys(found)
-                    self._metadata, self._keys, self._read_ns, self._keys_ns = found, keys, now_ns, now_ns
+                    metadata = _metadata(self.client.issuer, await self._discovery())
+                    keys = await self._read_keys(metadata)
+                    self._metadata, self._keys, self._read_ns, self._keys_ns = metadata, keys, now_ns, now_ns
                 except ProviderError as failure:
                     self._failure = str(failure)
                     if self._metadata is not None:
@@ -103,8 +103,8 @@ class Provider:
         return _successful(url, await self._request("GET", url))
 
     async def _read_keys(self, metadata: Metadata) -> list[Any]:
-        found = _successful(metadata.keys, await self._request("GET", metadata.keys))
-        keys = found.get("keys")
+        answer = _successful(metadata.keys, await self._request("GET", metadata.keys))
+        keys = answer.get("keys")
         if not isinstance(keys, list):
             raise ProviderError(f"{metadata.keys} has no keys")
         return keys
@@ -190,10 +190,10 @@ class Provider:
         if not access.isascii() or not access.isprintable():
             raise ProviderError(f"{metadata.token} returned an access token that no header can carry")
         headers = {"Authorization": f"Bearer {access}"}
-        found = _successful(metadata.userinfo, await self._request("GET", metadata.userinfo, None, headers))
-        if found.get("sub") != claims["sub"]:
+        profile = _successful(metadata.userinfo, await self._request("GET", metadata.userinfo, None, headers))
+        if profile.get("sub") != claims["sub"]:
             raise BadToken("userinfo is of another person than the ID token: its sub differs")
-        return found
+        return profile
 
     async def _request(
         self, method: str, url: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
@@ -217,18 +217,18 @@ class Provider:
         return response.status, bytes(body)
 
 
-def _metadata(configured: str, found: Any) -> Metadata:
+def _metadata(configured: str, answer: Any) -> Metadata:
     """Return the metadata of a discovery document. Raises ProviderError."""
-    issuer = found.get("issuer")
+    issuer = answer.get("issuer")
     if not isinstance(issuer, str) or issuer.rstrip("/") != configured.rstrip("/") or not is_safe_url(issuer):
         raise ProviderError(f"the provider's issuer is {issuer!a:.200}; --oidc-issuer is {configured}")
     names = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint")
-    urls = [found.get(name) for name in names]
+    urls = [answer.get(name) for name in names]
     for name, url in zip(names, urls, strict=True):
         if not is_safe_url(url) and (url is not None or name in names[:3]):
             raise ProviderError(f"the provider's {name} is {url!a:.200}; expected a URL with https")
     algorithms, methods = (
-        found.get(name, default)
+        answer.get(name, default)
         for name, default in (
             ("id_token_signing_alg_values_supported", ["RS256"]),
             ("token_endpoint_auth_methods_supported", ["client_secret_basic"]),
@@ -240,8 +240,8 @@ def _metadata(configured: str, found: Any) -> Metadata:
         issuer,
         *(urls[0], urls[1], urls[2]),
         *(urls[3], urls[4]),
-        frozenset(one for one in algorithms if isinstance(one, str)),
-        found.get("authorization_response_iss_parameter_supported") is True,
+        frozenset(algorithm for algorithm in algorithms if isinstance(algorithm, str)),
+        answer.get("authorization_response_iss_parameter_supported") is True,
         "client_secret_post" in methods and "client_secret_basic" not in methods,
     )
 
@@ -254,10 +254,10 @@ def _successful(url: str, answer: tuple[int, bytes]) -> Any:
     """Return the JSON object of a successful answer. Raises ProviderError, which names the error of the provider."""
     status, body = answer
     try:
-        found = orjson.loads(body)
+        content = orjson.loads(body)
     except ValueError:
-        found = None
-    if status != 200 or not isinstance(found, dict):
-        error = found.get("error") if isinstance(found, dict) else None
+        content = None
+    if status != 200 or not isinstance(content, dict):
+        error = content.get("error") if isinstance(content, dict) else None
         raise ProviderError(f"{url} answered {status}{f' {error!a:.100}' if error else ''}; expected 200 with JSON")
-    return found
+    return content

@@ -1,4 +1,5 @@
-"""What a deletion of events by filter would delete (tally/transfer/event_deletion.py), counted without deleting.
+"""What a deletion of events by filter would delete, or a rule for paths would rewrite
+(tally/transfer/event_deletion.py), counted without changing anything.
 
 The same conditions decide. Of days that have only columns the matching events are found in these, and only their rows
 are made, for the time of the read.
@@ -6,36 +7,44 @@ are made, for the time of the read.
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tally.accounts.websites import day_offset_ms
 from tally.columns import deleted_rows
 from tally.columns.statements import TABLES, TRAFFIC
-from tally.engine.values import Place, Scope
-from tally.events.dimensions import FIELDS, VISIT_FIELDS
+from tally.engine.values import WIDTHS, Place, Scope
+from tally.events.dimensions import FIELDS, VISIT_FIELDS, field_number
 from tally.events.filters import Filter
+from tally.events.path_rules import PathRule
 from tally.reports import event_list
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, conditions_of, coverage_of
-from tally.rollups import imported_sums
+from tally.rollups import heatmaps, imported_sums
 from tally.rollups.rollup_state import KEPT
+from tally.storage import crawler_days
+from tally.storage.database import check_interrupt
 from tally.storage.deletion_records import Plan, matching
 from tally.storage.meta import ids_end
 from tally.storage.sql import events as statements
 from tally.storage.sql.events import SOURCE_COLUMNS, of_visit
+from tally.storage.sql.filters import LabelFilter
 from tally.timestamps import DAY_MS
 
 MAX_SAMPLES = 10
 # Different values of a field that are counted to choose the samples.
 _MAX_VALUES = 10_000
 _ALL = 1 << 40
+_PAGES_BETWEEN_CHECKS = 1_000
 
 
 class DeletionPreview(NamedTuple):
-    """What would be deleted, and what is not covered. samples: the most frequent values of each field with a filter.
+    """What would be deleted or rewritten, and what is not covered.
 
-    not_covered: `heatmaps`, `imported_sums`, `expired_days`, `other_values`, `sources` (docs/deleting-events.md).
+    samples: the most frequent values of each field with a filter. paths: how many different ones would be rewritten;
+    renamed: the most frequent of them, with the new ones.
+    not_covered: codes such as `heatmaps` (docs/deleting-events.md).
     """
 
     plan: Plan
@@ -46,6 +55,8 @@ class DeletionPreview(NamedTuple):
     imported_sums_days: int
     samples: dict[str, list[str]]
     not_covered: list[str]
+    paths: int = 0
+    renamed: Sequence[tuple[str, str]] = ()
 
 
 class _Counts:
@@ -65,7 +76,7 @@ class _Counts:
         parameters = (self.website, begin_ms, end_ms, *values)
         counted = self.connection.execute(f"/* deletion_preview.events */ select count(*) {where}", parameters)
         events = int(counted.fetchone()[0])
-        if events and source == TRAFFIC:
+        if events and source == TRAFFIC and self.plan.rule is None:
             self._count_visits(where, parameters, day)
         if events:
             self._count_values(source, where, parameters)
@@ -93,7 +104,7 @@ class _Counts:
             for label, events in self.connection.execute(
                 f"/* deletion_preview.values */ select {column}, count(*) {where} group by 1", parameters
             ):
-                if label in known or len(known) < _MAX_VALUES:
+                if label in known or len(known) < _MAX_VALUES or self.plan.rule is not None:
                     known[label] += events
 
     def samples(self) -> dict[str, list[str]]:
@@ -107,18 +118,55 @@ class _Counts:
 
 
 def preview(
-    connection: sqlite3.Connection, website: int, span: tuple[int, int], filters: tuple[Filter, ...], last_id: int
+    connection: sqlite3.Connection,
+    website: int,
+    span: tuple[int, int],
+    filters: tuple[Filter, ...],
+    last_id: int,
+    rule: PathRule | None = None,
 ) -> DeletionPreview:
-    """Return what would be deleted of [from_ms, to_ms) of website time; `connection` must be in a read transaction."""
-    plan = Plan(*span, filters, last_id, ())
-    counts = _Counts(connection, website, plan)
-    scope = Scope(website, *span, filters)
-    coverage = coverage_of(connection, scope, ResultCache())
+    """Return what would be deleted of [from_ms, to_ms) of website time; `connection` must be in a read transaction.
+
+    With a rule: what it would rewrite.
+    """
+    if rule is not None:
+        filters = (_pages_of(connection, website, rule),)
+    counts = _Counts(connection, website, Plan(*span, filters, last_id, (), rule))
+    coverage = coverage_of(connection, Scope(website, *span, filters), ResultCache())
     expired = {day for day, known in coverage.known.days.items() if known.state == KEPT}
+    days = _count_days(counts, coverage, expired)
+    plan = Plan(*span, filters if rule is None else (), last_id, tuple(days), rule)
+    sums = imported_sums.count_days(connection, website, *plan.whole_days)
+    pages = {} if rule is None else _pages_without_events(connection, website, plan.whole_days, rule)
+    not_covered = [
+        name
+        for name, is_true in (
+            ("sources", counts.without_source > 0),
+            ("heatmaps", not plan.covers_heatmaps or _has_points_beside(connection, website, plan)),
+            ("crawlers", rule is not None and _has_crawls_beside(connection, website, plan)),
+            ("imported_sums", sums > 0 and not plan.deletes_sums),
+            ("expired_days", bool(expired)),
+            ("other_values", any(_is_folded(connection, website, field) for field in counts.values)),
+        )
+        if is_true
+    ]
+    samples = counts.samples()
+    renamed = samples.get("pathname") or [*islice(pages.values(), MAX_SAMPLES)]
+    return DeletionPreview(
+        *(plan, counts.events, counts.changed, counts.gone, len(set().union(*days)), sums),
+        *(samples if rule is None else {}, not_covered),
+        paths=0 if rule is None else len(counts.values["pathname"].keys() | pages.keys()),
+        renamed=() if rule is None else [(path, rule.apply(path)) for path in renamed],
+    )
+
+
+def _count_days(counts: _Counts, coverage: Coverage, expired: Collection[int]) -> list[tuple[int, ...]]:
+    """Count the events of all days but the traffic of expired ones; return by source the days that have any."""
+    connection, plan = counts.connection, counts.plan
     days: list[tuple[int, ...]] = []
     for source, table in enumerate(TABLES):
         found = []
-        for day in _days(connection, website, source, table, span):
+        for day in _days(connection, counts.website, source, table, (plan.from_ms, plan.to_ms)):
             if day in expired and source == TRAFFIC:
                 continue
             is_shown = _show(coverage, source, day)
@@ -127,31 +175,62 @@ def preview(
             if is_shown:
                 deleted_rows.hide(connection)
         days.append(tuple(found))
-    plan = plan._replace(days=tuple(days))
-    sums = imported_sums.count_days(connection, website, *plan.whole_days)
-    not_covered = [
-        name
-        for name, is_true in (
-            ("sources", counts.without_source > 0),
-            ("heatmaps", not plan.deletes_heatmaps),
-            ("imported_sums", sums > 0 and not plan.deletes_sums),
-            ("expired_days", bool(expired)),
-            ("other_values", any(_is_folded(connection, website, field) for field in counts.values)),
-        )
-        if is_true
-    ]
-    return DeletionPreview(
-        *(plan, counts.events, counts.changed, counts.gone, len(set().union(*days)), sums),
-        *(counts.samples(), not_covered),
+    return days
+
+
+def _pages_of(connection: sqlite3.Connection, website: int, rule: PathRule) -> LabelFilter:
+    """Return a filter on the pages of a website that a rule rewrites. Takes 3 µs for each page it has ever had."""
+    pages = []
+    rows = connection.execute(
+        "/* deletion_preview.pages */ select id, text from field_value join label on id = value"
+        " where website = ? and field = ?",
+        (website, field_number("pathname")),
     )
+    for number, (label, text) in enumerate(rows):
+        if number % _PAGES_BETWEEN_CHECKS == 0:
+            check_interrupt()
+        if rule.apply(text) != text:
+            pages.append(label)
+    return LabelFilter("pathname", "=", (), pages, is_not=False)
+
+
+def _pages_without_events(
+    connection: sqlite3.Connection, website: int, days: tuple[int, int], rule: PathRule
+) -> dict[int, str]:
+    """Return label and text of the pages that a rule rewrites in heatmaps and in what crawlers requested."""
+    points = heatmaps.pages(connection, website, *days, range(len(WIDTHS)), _ALL)
+    pages = [*(row[:2] for row in points), *crawler_days.pages_in(connection, website, *days)]
+    return {label: text for label, text in pages if rule.apply(text) != text}
+
+
+def _days_beside(plan: Plan) -> Iterator[range]:
+    """Yield the days at both ends that the range has a part of."""
+    for at_ms in (plan.from_ms, plan.to_ms):
+        if at_ms % DAY_MS:
+            yield range(at_ms // DAY_MS, at_ms // DAY_MS + 1)
+
+
+def _has_points_beside(connection: sqlite3.Connection, website: int, plan: Plan) -> bool:
+    widths = range(len(WIDTHS))
+    return any(heatmaps.pages(connection, website, days.start, days.stop, widths, 1) for days in _days_beside(plan))
+
+
+def _has_crawls_beside(connection: sqlite3.Connection, website: int, plan: Plan) -> bool:
+    days = _days_beside(plan)
+    return any(crawler_days.next_day(connection, website, part.start, part.stop) is not None for part in days)
 
 
 def preview_now(
-    connection: sqlite3.Connection, website: int, span: tuple[int, int], filters: tuple[Filter, ...]
+    connection: sqlite3.Connection,
+    website: int,
+    span: tuple[int, int],
+    filters: tuple[Filter, ...],
+    rule: PathRule | None = None,
 ) -> DeletionPreview:
     """The same of the events that are stored now, in [from_ms, to_ms) of UTC."""
     offset_ms = day_offset_ms(connection, website)
-    return preview(connection, website, (span[0] + offset_ms, span[1] + offset_ms), filters, ids_end(connection) - 1)
+    website_span = span[0] + offset_ms, span[1] + offset_ms
+    return preview(connection, website, website_span, filters, ids_end(connection) - 1, rule)
 
 
 def _days(connection: sqlite3.Connection, website: int, source: int, table: str, span: tuple[int, int]) -> list[int]:

@@ -8,7 +8,8 @@ those of two days do. Once many events have arrived, the day is read anew. The r
 
 A day that is kept holds for a query if its events, and those with a greater id, are as many as the day has in the
 snapshot of the query. For ids grow with every commit, an event changes no visits but its visitor's, and what else
-changes events, such as an import that is undone, deletes some of them.
+changes events, such as an import that is undone, deletes some of them, or is counted (`row_changes` of
+tally/storage/meta.py), as new paths of stored events are.
 
 Other days without columns, such as those that an import has just changed, are read for each query, and large days in
 parts, each of some of the visitors, so that memory stays bounded.
@@ -37,6 +38,7 @@ from tally.reports.day_columns import Batch, DayColumns
 from tally.rollups import rollup_state
 from tally.rollups.rollup_state import OPEN
 from tally.storage.database import check_interrupt, damaged
+from tally.storage.meta import row_changes
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS, QUARTER_MS
 
@@ -126,7 +128,7 @@ def batches_of(
     deleted_rows.show(connection, website, [day], (TRAFFIC,))
     quarters = _quarters(connection, website, day) if known.state == OPEN else None
     if quarters is not None and not with_data and 0 < quarters.sum() <= MAX_EVENTS:
-        kept = days.get((website, day))
+        kept = days.get(_key(connection, website, day))
         if kept is not None and 0 <= quarters.sum() - kept.first.events <= max(MOST_NEW, kept.first.events // _PART):
             batch = _extended(connection, kept, span, known, quarters, days)
             if batch is not None:
@@ -145,6 +147,10 @@ def batches_of(
         yield OpenBatch(
             connection, OpenDay(website, day, share, rows, first, first), None, span, days if is_kept else None
         )
+
+
+def _key(connection: sqlite3.Connection, website: int, day: int) -> tuple[int, int, int]:
+    return website, day, row_changes(connection)
 
 
 def _quarters(connection: sqlite3.Connection, website: int, day: int) -> Array:
@@ -267,7 +273,7 @@ class OpenBatch(Batch):
             column = self._read_kept(name)
             kept.columns[name] = self._events, column
             if self._kept_days is not None:
-                self._kept_days.put((kept.website, kept.day), kept)
+                self._kept_days.put(_key(self._connection, kept.website, kept.day), kept)
         return column
 
     def _split(self, column: Column, name: str) -> list[Column]:

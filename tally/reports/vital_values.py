@@ -33,6 +33,7 @@ from tally.rollups import vitals_histogram
 from tally.rollups.vitals_histogram import EVENTS, Histogram
 from tally.rollups.web_vitals import RELATIVE_ERROR, limits_of
 from tally.storage.database import check_interrupt
+from tally.storage.meta import row_changes
 from tally.storage.sql.events import last_kept
 from tally.timestamps import DAY_MS
 
@@ -247,13 +248,14 @@ class VitalValues:
 
     def _changing(self) -> Iterator[tuple[MeasurementColumns, Array]]:
         """Yield the same of rows and of parts of stored days, whose columns are kept in memory."""
+        changes = row_changes(self._connection)
         # The newest day by itself: others rarely get events.
         rows = [(RowColumns, days) for days in (*in_batches(self._rows[:-1]), self._rows[-1:]) if days]
         for kind, days in (*rows, *((MeasurementColumns, [day]) for day in self._others)):
             check_interrupt()
             with self._cache.turn():
                 versions = [(day.day, day.events, day.version, self._checksums.get(day.day)) for day in days]
-                key = "columns of vitals", self._website, kind.__name__, versions
+                key = "columns of vitals", self._website, kind.__name__, versions, changes
                 known = self._cache.kept_days.get(key) or Columns()
                 columns = kind(self._connection, self._website, WEB_VITALS, days, known)
                 yield columns, columns.meeting(self._conditions)

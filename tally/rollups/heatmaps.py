@@ -396,13 +396,19 @@ def pages_after(connection: sqlite3.Connection, website: int, page: int, limit: 
     return sorted(pages)[:limit]
 
 
-def delete_days(connection: sqlite3.Connection, website: int, page: int, first: int, end: int) -> bool:
-    """Delete the points of a page on some of the days in [first, end); return whether there are more."""
-    connection.execute(
+def delete_days(
+    connection: sqlite3.Connection, website: int, page: int, first: int, end: int, new: int | None = None
+) -> bool:
+    """Delete the points of a page on some of the days in [first, end), or give them to the page `new`.
+
+    Return whether there are more.
+    """
+    moved: list[Row] = connection.execute(
         "/* heatmaps.delete_points */ delete from heatmap_point"
-        " where website = ? and day >= ? and day < ? and pathname = ?",
+        " where website = ? and day >= ? and day < ? and pathname = ?"
+        " returning day, pathname, viewport, kind, bin_y, bin_x, points",
         (website, first, end, page),
-    )
+    ).fetchall()
     known = list(bands(connection, website, page))
     days: set[int] = set()
     for band in known:
@@ -420,7 +426,10 @@ def delete_days(connection: sqlite3.Connection, website: int, page: int, first: 
             left = [count - less for count, less in zip(counts, gone, strict=True)]
             _set_count(connection, (website, level, day >> level, page), left)
         for band in known:
-            _delete_block(connection, (website, page, band, 0, day))
+            place = (website, page, band, 0, day)
+            for width, blob in enumerate(() if new is None else _stored_block(connection, place) or ()):
+                moved += [(day, page, width, *bin_in(band, cell), points) for cell, points in _unpack(blob).items()]
+            _delete_block(connection, place)
     for level in LEVELS[1:]:
         for place in {(website, page, band, level, day >> level) for band in known for day in some}:
             if _stored_block(connection, place):
@@ -429,6 +438,8 @@ def delete_days(connection: sqlite3.Connection, website: int, page: int, first: 
                     put(connection, place, blobs)
                 else:
                     _delete_block(connection, place)
+    if new is not None:
+        store(connection, website, sorted((day, new, *rest) for day, _, *rest in moved))
     return len(days) > len(some)
 
 

@@ -121,6 +121,49 @@ def _rows(connection: sqlite3.Connection, website: int, day: int) -> int:
     return int(row[0])
 
 
+def next_day(connection: sqlite3.Connection, website: int, first: int, end: int) -> int | None:
+    """Return the first day in [first, end) that has rows; None where there is none."""
+    row = connection.execute(
+        "/* crawler_days.next_day */ select day from crawler_day where website = ? and day >= ? and day < ?"
+        " order by day limit 1",
+        (website, first, end),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def pages_on(connection: sqlite3.Connection, website: int, day: int) -> list[int]:
+    """Return the labels of the pages of a day."""
+    rows = connection.execute(
+        "/* crawler_days.pages_on */ select distinct pathname from crawler_day where website = ? and day = ?",
+        (website, day),
+    )
+    return [page for (page,) in rows]
+
+
+def pages_in(connection: sqlite3.Connection, website: int, first: int, end: int) -> list[tuple[int, str]]:
+    """Return label and text of the pages of the days in [first, end)."""
+    return connection.execute(
+        "/* crawler_days.pages_in */ select distinct pathname, text from crawler_day join label on label.id = pathname"
+        " where website = ? and day >= ? and day < ?",
+        (website, first, end),
+    ).fetchall()
+
+
+def move(connection: sqlite3.Connection, website: int, day: int, pages: Mapping[int, int]) -> None:
+    """Count the requests of a day for some pages, by their labels, for other pages."""
+    wanted = orjson.dumps(list(pages)).decode()
+    rows = connection.execute(
+        "/* crawler_days.take */ delete from crawler_day where website = ? and day = ?"
+        " and pathname in (select value from json_each(?)) returning crawler, pathname, source, import, requests",
+        (website, day, wanted),
+    ).fetchall()
+    connection.executemany(
+        "/* crawler_days.move */ insert into crawler_day (website, day, crawler, pathname, source, import, requests)"
+        " values (?, ?, ?, ?, ?, ?, ?) on conflict do update set requests = requests + excluded.requests",
+        [(website, day, crawler, pages[page], *rest) for crawler, page, *rest in rows],
+    )
+
+
 def delete_expired(connection: sqlite3.Connection, website: int, first_day: int) -> int:
     """Delete the rows of a website's oldest day, where that is before `first_day`; return their number."""
     return connection.execute(

@@ -1,7 +1,7 @@
-"""Deletions of events by filter: the table `deletion`, one row each.
+"""Deletions of events by filter, and rewriting of their paths by a rule: the table `deletion`, one row each.
 
-A row has what is deleted, and while the deletion runs its place, with which it continues after a crash
-(tally/transfer/event_deletion.py). It stays when the deletion has ended, without its place.
+A row has what is deleted or rewritten, and while that runs its place, with which it continues after a crash
+(tally/transfer/event_deletion.py). It stays when it has ended, without its place.
 All functions run within a transaction, or on a snapshot, of the caller.
 """
 
@@ -12,26 +12,38 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.events.filters import Filter
+from tally.events.path_rules import PathRule
 from tally.storage.sql.events import SOURCE_COLUMNS
 from tally.storage.sql.filters import Query, conditions
 from tally.timestamps import DAY_MS
 
 RUNNING, DONE, STOPPED = "running", "done", "stopped"
+DELETE, REWRITE = "delete", "rewrite"
+"""The kinds."""
 # Older ones are deleted, so that a program cannot fill the table.
 MAX_ENDED = 100
 IS_RUNNING = "exists (select 1 from deletion where deletion.website = {website} and deletion.state = 'running')"
-"""SQL for whether events of a website are being deleted."""
+"""SQL for whether events of a website are being deleted or rewritten."""
 
 
 class Plan(NamedTuple):
     """What is deleted: events with ids up to `last_id`, in [from_ms, to_ms) of website time, that match all filters;
-    and by source (tally/columns/statements.py) the days that have such events."""
+    and by source (tally/columns/statements.py) the days that have such events.
+
+    With a rule nothing is deleted: the paths of these events are rewritten.
+    """
 
     from_ms: int
     to_ms: int
     filters: tuple[Filter, ...]
     last_id: int
     days: tuple[tuple[int, ...], ...]
+    rule: PathRule | None = None
+
+    @property
+    def kind(self) -> str:
+        """DELETE or REWRITE."""
+        return DELETE if self.rule is None else REWRITE
 
     @property
     def whole_days(self) -> tuple[int, int]:
@@ -41,37 +53,39 @@ class Plan(NamedTuple):
     @property
     def deletes_sums(self) -> bool:
         """Whether imported sums of whole days are deleted: they are of no filter."""
-        return not self.filters
+        return not self.filters and self.rule is None
 
     @property
-    def deletes_heatmaps(self) -> bool:
-        """Whether heatmap points of whole days are deleted: these are known by page and day alone."""
+    def covers_heatmaps(self) -> bool:
+        """Whether heatmap points of whole days are covered: these are known by page and day alone."""
         return all(of.field == "pathname" or (of.field == "type" and of.accepts("heatmap")) for of in self.filters)
 
 
 def matching(website: int, plan: Plan, table: str) -> Query:
-    """Return an SQL expression for whether a row of a table of events is deleted: 0 or 1."""
+    """Return an SQL expression for whether a row of a table of events is covered: 0 or 1."""
     filters, values = conditions(website, plan.filters, SOURCE_COLUMNS[table])
     sql = f"({table}.ts >= ? and {table}.ts < ? and {table}.id <= ?{filters})"
     return sql, [plan.from_ms, plan.to_ms, plan.last_id, *values]
 
 
 class DeletionRecord(NamedTuple):
-    """A deletion. `events`: how many it has to delete; `deleted`: how many are deleted."""
+    """A deletion or a rewriting. `events`: how many it has to change; `changed`: how many are changed."""
 
     website: int
     number: int
+    kind: str
     state: str
     begun_ms: int
     ended_ms: int | None
     events: int
-    deleted: int
+    changed: int
     plan: Plan
     progress: str | None
 
 
 _COLUMNS = (
-    "website, number, state, begun_ms, ended_ms, events, deleted, from_ms, to_ms, filters, last_id, days, progress"
+    "website, number, kind, state, begun_ms, ended_ms, events, changed, from_ms, to_ms, filters, rule, last_id, days,"
+    " progress"
 )
 
 
@@ -93,10 +107,14 @@ def record(connection: sqlite3.Connection, website: int, number: int) -> Deletio
 
 
 def _record(row: Sequence[Any]) -> DeletionRecord:
-    website, number, state, begun_ms, ended_ms, events, deleted, from_ms, to_ms, filters, last_id, days, progress = row
-    found = tuple(Filter(field, operator, tuple(values)) for field, operator, values in orjson.loads(filters))
-    plan = Plan(from_ms, to_ms, found, last_id, tuple(map(tuple, orjson.loads(days))))
-    return DeletionRecord(website, number, state, begun_ms, ended_ms, events, deleted, plan, progress)
+    website, number, kind, state, begun_ms, ended_ms, events, changed, from_ms, to_ms, *plan, progress = row
+    filters, rule, last_id, days = plan
+    parts = tuple(Filter(field, operator, tuple(values)) for field, operator, values in orjson.loads(filters))
+    rules = orjson.loads(rule)
+    found = Plan(
+        *(from_ms, to_ms, parts, last_id, tuple(map(tuple, orjson.loads(days)))), PathRule(*rules) if rules else None
+    )
+    return DeletionRecord(website, number, kind, state, begun_ms, ended_ms, events, changed, found, progress)
 
 
 def running(connection: sqlite3.Connection) -> list[tuple[int, int]]:
@@ -108,7 +126,7 @@ def running(connection: sqlite3.Connection) -> list[tuple[int, int]]:
 
 
 def is_running(connection: sqlite3.Connection, website: int) -> bool:
-    """Return whether events of a website are being deleted."""
+    """Return whether events of a website are being deleted or rewritten."""
     row = connection.execute(f"/* deletion_records.is_running */ select {IS_RUNNING.format(website='?')}", (website,))
     return bool(row.fetchone()[0])
 
@@ -126,10 +144,10 @@ def with_texts(connection: sqlite3.Connection, before_ms: int) -> list[int]:
 def texts_deleted(connection: sqlite3.Connection, websites: Iterable[int], before_ms: int) -> None:
     """Record that the unused texts of websites are deleted: of deletions that ended before a time.
 
-    So are the values of the filters, which may be such texts.
+    So are the values of the filters, and rules, which may be such texts.
     """
     connection.executemany(
-        "/* deletion_records.texts_deleted */ update deletion set has_texts = 0, filters = '[]'"
+        "/* deletion_records.texts_deleted */ update deletion set has_texts = 0, filters = '[]', rule = '[]'"
         " where website = ? and ended_ms <= ?",
         [(website, before_ms) for website in websites],
     )
@@ -138,13 +156,16 @@ def texts_deleted(connection: sqlite3.Connection, websites: Iterable[int], befor
 def begin(connection: sqlite3.Connection, website: int, plan: Plan, events: int, now_ms: int) -> int:
     """Insert a deletion, which runs; return its number."""
     filters = [(of.field, of.operator, of.values) for of in plan.filters]
+    rule = [] if plan.rule is None else [plan.rule.pattern, plan.rule.replacement]
     ((number,),) = connection.execute(
-        "/* deletion_records.begin */ insert into deletion (website, number, state, begun_ms, events, deleted, from_ms,"
-        " to_ms, filters, last_id, days, progress) values (?1, (select coalesce(max(number), 0) + 1 from deletion"
-        " where website = ?1), 'running', ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, '[0,0,-1,-1]') returning number",
+        "/* deletion_records.begin */ insert into deletion (website, number, kind, state, begun_ms, events, changed,"
+        " from_ms, to_ms, filters, rule, last_id, days, progress) values (?1, (select coalesce(max(number), 0) + 1"
+        " from deletion where website = ?1), ?2, 'running', ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, '[0,0,-1,-1]')"
+        " returning number",
         (
-            *(website, now_ms, events, plan.from_ms, plan.to_ms),
-            *(orjson.dumps(filters).decode(), plan.last_id, orjson.dumps(plan.days).decode()),
+            *(website, plan.kind, now_ms, events, plan.from_ms, plan.to_ms),
+            *(orjson.dumps(part).decode() for part in (filters, rule)),
+            *(plan.last_id, orjson.dumps(plan.days).decode()),
         ),
     ).fetchall()
     connection.execute(
@@ -154,12 +175,12 @@ def begin(connection: sqlite3.Connection, website: int, plan: Plan, events: int,
     return int(number)
 
 
-def save(connection: sqlite3.Connection, website: int, number: int, place: Sequence[int], deleted: int) -> None:
-    """Store the place of a running deletion, and add to the number of deleted events."""
+def save(connection: sqlite3.Connection, website: int, number: int, place: Sequence[int], changed: int) -> None:
+    """Store the place of a running deletion, and add to the number of changed events."""
     connection.execute(
-        "/* deletion_records.save */ update deletion set progress = ?, deleted = deleted + ?"
+        "/* deletion_records.save */ update deletion set progress = ?, changed = changed + ?"
         " where website = ? and number = ? and state = 'running'",
-        (orjson.dumps(place).decode(), deleted, website, number),
+        (orjson.dumps(place).decode(), changed, website, number),
     )
 
 

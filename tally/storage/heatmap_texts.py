@@ -53,10 +53,18 @@ def texts_of(connection: sqlite3.Connection, website: int, page: int, widths: Se
     return [(column, row, text) for (row, column), (_, text) in sorted(newest.items())]
 
 
-def delete_days(connection: sqlite3.Connection, website: int, page: int, first: int, end: int) -> None:
-    """Delete the texts of a page that came with events on the days in [first, end)."""
-    connection.executemany(
-        "/* heatmap_texts.delete */ delete from heatmap_text where website = ?1 and pathname = ?2 and viewport = ?3"
-        " and ts + 60000 * (select day_offset_minutes from website where number = ?1) between ?4 and ?5",
-        [(website, page, viewport, first * DAY_MS, end * DAY_MS - 1) for viewport in range(len(WIDTHS))],
-    )
+def delete_days(
+    connection: sqlite3.Connection, website: int, page: int, first: int, end: int, new: int | None = None
+) -> None:
+    """Delete the texts of a page that came with events on the days in [first, end), or give them to another page."""
+    texts: dict[Cell, tuple[int, str]] = {}
+    for width in range(len(WIDTHS)):
+        rows = connection.execute(
+            "/* heatmap_texts.delete */ delete from heatmap_text where website = ?1 and pathname = ?2 and viewport = ?3"
+            " and ts + 60000 * (select day_offset_minutes from website where number = ?1) between ?4 and ?5"
+            " returning bin_y, bin_x, ts, text",
+            (website, page, width, first * DAY_MS, end * DAY_MS - 1),
+        ).fetchall()
+        if new is not None:
+            texts |= {(website, new, width, row, column): (ts, text) for row, column, ts, text in rows}
+    store(connection, texts)

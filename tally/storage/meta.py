@@ -67,3 +67,23 @@ def ids_end(connection: sqlite3.Connection) -> int:
     """Return the end of the ids of events that have been given out to any process."""
     row = connection.execute("/* meta.ids_end */ select value from meta where name = 'next_id'").fetchone()
     return int(row[0])
+
+
+def count_row_change(connection: sqlite3.Connection) -> None:
+    """Record, in the transaction, that rows of events were put back or have other values now.
+
+    What is known of rows by their number and the greatest id does not hold any more, nor does a search for labels that
+    no row has (tally/maintenance/deletion.py): it may have read the tables already.
+    """
+    connection.execute(
+        "/* meta.count_row_change */ insert into meta (name, value) values ('reopened', 1)"
+        " on conflict do update set value = value + 1"
+    )
+
+
+def row_changes(connection: sqlite3.Connection) -> int:
+    """Return how often that was recorded."""
+    row = connection.execute(
+        "/* meta.row_changes */ select coalesce(max(value), 0) from meta where name = 'reopened'"
+    ).fetchone()
+    return int(row[0])

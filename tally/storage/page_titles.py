@@ -42,6 +42,21 @@ def store(connection: sqlite3.Connection, titles: Titles) -> None:
         )
 
 
+def take(
+    connection: sqlite3.Connection, website: int, views: Collection[tuple[int, int]]
+) -> dict[int, tuple[int, str]]:
+    """Delete the titles that came with some pageviews (label of the path, time); return time and title by path."""
+    found: dict[int, tuple[int, str]] = {}
+    for page, ts in dict.fromkeys(views):
+        rows = connection.execute(
+            "/* page_titles.take */ delete from page_title where website = ? and pathname = ? and ts = ?"
+            " returning title",
+            (website, page, ts),
+        )
+        found.update((page, (ts, title)) for (title,) in rows.fetchall())
+    return found
+
+
 def titles_of(connection: sqlite3.Connection, website: int, pages: Collection[str]) -> dict[str, str]:
     """Return the titles of those pages that have one."""
     rows = connection.execute(

@@ -105,11 +105,11 @@ class AccessLog:
 
     def records(self, start: int) -> Iterator[Record]:
         """Yield the lines of the file. Raises BadFile where it has no request, or no User-Agent but dashes."""
-        found = lines(self._source)
-        first = _first_lines(found)
+        records = lines(self._source)
+        first = _first_lines(records)
         self._has_agents = any(self._has_agent(value) for value, _, _ in first)
-        found = lines(self._source, start) if start else chain(first, found)
-        for value, size, number in found:
+        records = lines(self._source, start) if start else chain(first, records)
+        for value, size, number in records:
             is_ended = not isinstance(value, bytes) or size > len(value)
             yield (value if is_ended else Unended(value)), size, number
         if not start and not self._source.is_growing:
@@ -177,10 +177,10 @@ class AccessLog:
             ts_ms = _time_ms(request.time)
         except (ValueError, OverflowError):
             return (BAD_TIME,)
-        found = self._pageview(ts_ms, request)
-        if isinstance(found[0], dict) and (language := _language(request.language)):
-            found[0]["language"] = language
-        return found
+        values = self._pageview(ts_ms, request)
+        if isinstance(values[0], dict) and (language := _language(request.language)):
+            values[0]["language"] = language
+        return values
 
     def _pageview(self, ts_ms: int, request: Request) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
         """Return the event of a GET request."""
@@ -325,10 +325,10 @@ def _unescaped(path: str) -> str:
     return _ESCAPED_BYTE.sub(r"%\1", path) if "\\x" in path else path
 
 
-def _first_lines(found: Iterator[Record]) -> list[Record]:
+def _first_lines(records: Iterator[Record]) -> list[Record]:
     """Take the first lines of some."""
     first, size = [], 0
-    for record in found:
+    for record in records:
         first.append(record)
         size += record[1]
         if len(first) == _FIRST_LINES or size > _FIRST_BYTES:

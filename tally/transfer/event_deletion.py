@@ -1,20 +1,23 @@
-"""Delete the events of a website that match filters, and recompute what was counted of them, in steps.
+"""Delete the events of a website that match filters, or rewrite their paths by a rule, in steps, and recompute what was
+counted of them.
 
-`begin` stores what is deleted. Each `step` is a transaction of the caller, bounded in rows, and stores its place in the
-deletion's row: the next call continues there, also after a crash. After the last step the figures are those of a
-database that never had the events, but for the acquisition of visits that lose the event that decided it
-(tally/transfer/visit_rebuild.py). Only days that have such events are read (`Plan.days`):
+`begin` stores what is deleted or rewritten. Each `step` is a transaction of the caller, bounded in rows, and stores its
+place in the deletion's row: the next call continues there, also after a crash. After the last step the figures are
+those of a database that never had the events, but for the acquisition of visits that lose the event that decided it
+(tally/transfer/visit_rebuild.py), or of one that has had the new paths from the beginning. Only days that have such
+events are read (`Plan.days`):
 
 1. Traffic. The rows of a day that has only columns are put back. All matching events of a visitor's day are deleted in
    one transaction, because filters on fields of visits are decided by the visits as they were. The day becomes stale,
    so that it is rebuilt in the background with what follows from it: totals, columns, blocks and goals.
 2. Web vitals and leaves.
 3. Experiment events, and the assignments and counts of their visitors.
-4. Heatmap points and texts of pages on whole days, where the filters are by page alone.
-5. Imported sums of whole days, where there are no filters.
+4. Heatmap points and texts of pages on whole days, where the filters are by page alone. They move to the new path.
+5. Imported sums of whole days, where there are no filters; these stay where paths are rewritten.
+6. Pages that crawlers requested on whole days, where paths are rewritten.
 
-Events are given back to the month's usage, but for imported ones, which were not counted. Between the first and the
-last step, figures are between the old and the new ones. Events that arrive meanwhile stay.
+Deleted events are given back to the month's usage, but for imported ones, which were not counted. Between the first
+and the last step, figures are between the old and the new ones. Events that arrive meanwhile stay.
 """
 
 import sqlite3
@@ -32,12 +35,13 @@ from tally.columns import deleted_rows
 from tally.columns.statements import EXPERIMENTS, TABLES, TRAFFIC, WEB_VITALS
 from tally.events.sessions import Sessions
 from tally.rollups import experiments, heatmaps, imported_sums, rollup_state
-from tally.storage import cluster_tables, deletion_records, heatmap_texts
+from tally.storage import cluster_tables, crawler_days, deletion_records, heatmap_texts, meta, page_titles
 from tally.storage.deletion_records import DONE, RUNNING, DeletionRecord, Plan, matching
 from tally.storage.import_records import IMPORT_OF
 from tally.storage.sql.filters import conditions
 from tally.timestamps import DAY_MS
-from tally.transfer.visit_rebuild import delete_events
+from tally.transfer.new_paths import NewPaths
+from tally.transfer.visit_rebuild import change_events
 
 # A step takes 5 to 30 ms, during which a collect request waits for the writer.
 _ROWS = 1_000
@@ -58,6 +62,7 @@ class Step(NamedTuple):
     record: DeletionRecord
     sessions: Sessions | None
     now_ms: int
+    new_paths: NewPaths | None
 
     @property
     def website(self) -> int:
@@ -66,7 +71,7 @@ class Step(NamedTuple):
 
 
 Phase = Callable[[Step, Place], tuple[Place | None, int]]
-"""Deletes some rows after a place; returns the next place, None at the end, and the number of deleted events."""
+"""Changes some rows after a place; returns the next place, None at the end, and the number of changed events."""
 
 
 def begin(connection: sqlite3.Connection, website: int, plan: Plan, events: int, now_ms: int) -> int | None:
@@ -88,12 +93,17 @@ def step(
     if record is None or record.state != RUNNING or record.progress is None:
         return False
     phase, *place = orjson.loads(record.progress)
-    cluster_tables.end(connection, website, "deleted events")
+    rule = record.plan.rule
+    cluster_tables.end(connection, website, "deleted events" if rule is None else "rewritten paths")
+    new_paths = None if rule is None else NewPaths(connection, website, rule)
     with secure_delete(connection):
-        following, deleted = _PHASES[phase](Step(connection, record, sessions, now_ms), (place[0], place[1], place[2]))
+        context = Step(connection, record, sessions, now_ms, new_paths)
+        following, changed = _PHASES[phase](context, (place[0], place[1], place[2]))
+    if new_paths is not None:
+        meta.count_row_change(connection)
     if following is None:
         phase, following = phase + 1, _START
-    deletion_records.save(connection, website, number, (phase, *following), deleted)
+    deletion_records.save(connection, website, number, (phase, *following), changed)
     if phase < len(_PHASES):
         return True
     deletion_records.end(connection, website, number, DONE, now_ms)
@@ -114,15 +124,19 @@ class _Rows(NamedTuple):
 
 
 def _next_rows(step: Step, source: int, place: Place, day: int, columns: str, limit: int) -> _Rows:
-    """Return (ts, id, columns) of the rows of a day that are deleted, among the next ones."""
+    """Return (ts, id, pathname, columns) of the rows of a day that are changed, among the next ones."""
     matches, values = matching(step.website, step.record.plan, TABLES[source])
     rows = step.connection.execute(
-        f"/* event_deletion.rows */ select {matches}, ts, id, {columns} from {TABLES[source]}"
+        f"/* event_deletion.rows */ select {matches}, ts, id, pathname, {columns} from {TABLES[source]}"
         " where website = ? and ts >= ? and ts < ? and (ts, id) > (?, ?) order by ts, id limit ?",
         (*values, step.website, max(day * DAY_MS, place[1]), (day + 1) * DAY_MS, *place[1:], limit),
     ).fetchall()
     following = (place[0], *rows[-1][1:3]) if len(rows) == limit else (place[0] + 1, -1, -1)
-    return _Rows([tuple(rest) for is_matching, *rest in rows if is_matching], following)
+    covered = [tuple(rest) for is_matching, *rest in rows if is_matching]
+    if step.new_paths is not None:
+        pages = step.new_paths.of(row[2] for row in covered)
+        covered = [row for row in covered if row[2] in pages]
+    return _Rows(covered, following)
 
 
 def _traffic(step: Step, place: Place) -> tuple[Place | None, int]:
@@ -135,28 +149,30 @@ def _traffic(step: Step, place: Place) -> tuple[Place | None, int]:
         return place, 0
     rows, following = _next_rows(step, TRAFFIC, place, day, "visitor", _ROWS)
     expression = matching(website, step.record.plan, TABLES[TRAFFIC])
-    deleted: list[tuple[int, int, int | None, int]] = []
+    changed: list[tuple[int, int, int | None, int]] = []
     amended = {}
     end_s = time.monotonic() + _STEP_S
-    for visitor in dict.fromkeys(row[2] for row in rows):
-        if len(deleted) >= _ROWS or (deleted and time.monotonic() > end_s):
+    for visitor in dict.fromkeys(row[3] for row in rows):
+        if len(changed) >= _ROWS or (changed and time.monotonic() > end_s):
             # The rows of the visitors that are left are read again.
             following = place
             break
-        rebuilt = delete_events(connection, website, day, visitor, expression)
-        deleted += rebuilt.deleted
+        rebuilt = change_events(connection, website, day, visitor, expression, step.new_paths)
+        changed += rebuilt.changed
         amended[visitor] = rebuilt.visits, rebuilt.mask
-    if deleted:
+    if changed:
         rollup_state.mark_stale(connection, website, [day])
-        connection.executemany(
-            "/* event_deletion.titles */ delete from page_title where website = ? and pathname = ? and ts = ?",
-            [(website, page, ts) for ts, _, _, page in deleted],
-        )
-        _give_back(step, [ts for ts, _, owner, _ in deleted if owner is None])
+        titles = page_titles.take(connection, website, [(page, ts) for ts, _, _, page in changed])
+        if step.new_paths is None:
+            _give_back(step, [ts for ts, _, owner, _ in changed if owner is None])
+        else:
+            pages = step.new_paths.of(titles)
+            for page, title in sorted(titles.items(), key=lambda item: item[1]):
+                page_titles.store(connection, {(website, pages[page]): title})
     website_ms = step.now_ms + day_offset_ms(connection, website)
     if step.sessions is not None and not rollup_state.is_final(day, website_ms):
         step.sessions.amend(day, amended)
-    return following, len(deleted)
+    return following, len(changed)
 
 
 def _vitals(step: Step, place: Place) -> tuple[Place | None, int]:
@@ -166,15 +182,19 @@ def _vitals(step: Step, place: Place) -> tuple[Place | None, int]:
 
 def _experiments(step: Step, place: Place) -> tuple[Place | None, int]:
     following, rows = _measurements(step, EXPERIMENTS, place, "experiment, visitor", _FEW_ROWS)
-    keys = {(step.website, ts // DAY_MS, experiment, visitor) for ts, _, _, experiment, visitor in rows if experiment}
-    experiments.recount(step.connection, keys)
+    if step.new_paths is None:
+        keys = {(step.website, row[0] // DAY_MS, *row[4:]) for row in rows if row[4]}
+        experiments.recount(step.connection, keys)
     return following, len(rows)
 
 
 def _measurements(
     step: Step, source: int, place: Place, columns: str, limit: int
 ) -> tuple[Place | None, list[tuple[Any, ...]]]:
-    """Delete the next matching rows of measurements; return the next place, and (ts, id, import, columns) of them."""
+    """Change the next matching rows of measurements.
+
+    Return the next place, and (ts, id, pathname before, import, columns) of them.
+    """
     day = _day_at(step, source, place)
     if day is None:
         return None, []
@@ -183,11 +203,18 @@ def _measurements(
         return place, []
     owner = IMPORT_OF.format(id=f"{table}.id", website=f"{table}.website")
     rows, following = _next_rows(step, source, place, day, f"{owner}, {columns}", limit)
-    connection.executemany(
-        f"/* event_deletion.delete */ delete from {table} where website = ? and ts = ? and id = ?",
-        [(website, *row[:2]) for row in rows],
-    )
-    _give_back(step, [row[0] for row in rows if row[2] is None])
+    if step.new_paths is None:
+        connection.executemany(
+            f"/* event_deletion.delete */ delete from {table} where website = ? and ts = ? and id = ?",
+            [(website, *row[:2]) for row in rows],
+        )
+        _give_back(step, [row[0] for row in rows if row[3] is None])
+    else:
+        pages = step.new_paths.of(row[2] for row in rows)
+        connection.executemany(
+            f"/* event_deletion.paths */ update {table} set pathname = ? where website = ? and ts = ? and id = ?",
+            [(pages[row[2]], website, *row[:2]) for row in rows],
+        )
     return following, rows
 
 
@@ -216,20 +243,26 @@ def _give_back(step: Step, times: Iterable[int]) -> None:
 
 def _heatmaps(step: Step, place: Place) -> tuple[Place | None, int]:
     plan = step.record.plan
-    if not plan.deletes_heatmaps:
+    if not plan.covers_heatmaps:
         return None, 0
     first, end = plan.whole_days
     pages = heatmaps.pages_after(step.connection, step.website, place[1], _FEW_ROWS)
     by_page = [of for of in plan.filters if of.field == "pathname"]
     filters, values = conditions(step.website, by_page, {"pathname": "page.value"})
-    wanted = step.connection.execute(
+    matching_pages = step.connection.execute(
         f"/* event_deletion.pages */ select page.value from json_each(?) as page where 1{filters}",
         (orjson.dumps(pages).decode(), *values),
     ).fetchall()
-    for (page,) in wanted:
-        if heatmaps.delete_days(step.connection, step.website, page, first, end):
+    wanted: dict[int, int | None] = {page: None for (page,) in matching_pages}
+    if step.new_paths is not None:
+        wanted = dict(sorted(step.new_paths.of(wanted).items()))
+    end_s = time.monotonic() + _STEP_S
+    for page, new in wanted.items():
+        if heatmaps.delete_days(step.connection, step.website, page, first, end, new):
             return (0, page - 1, -1), 0
-        heatmap_texts.delete_days(step.connection, step.website, page, first, end)
+        heatmap_texts.delete_days(step.connection, step.website, page, first, end, new)
+        if time.monotonic() > end_s:
+            return (0, page, -1), 0
     return ((0, pages[-1], -1) if len(pages) == _FEW_ROWS else None), 0
 
 
@@ -240,4 +273,16 @@ def _sums(step: Step, place: Place) -> tuple[Place | None, int]:
     return imported_sums.delete_days(step.connection, step.website, *plan.whole_days, place), 0
 
 
-_PHASES: Sequence[Phase] = (_traffic, _vitals, _experiments, _heatmaps, _sums)
+def _crawlers(step: Step, place: Place) -> tuple[Place | None, int]:
+    if step.new_paths is None:
+        return None, 0
+    first, end = step.record.plan.whole_days
+    day = crawler_days.next_day(step.connection, step.website, max(first, place[1]), end)
+    if day is None:
+        return None, 0
+    pages = step.new_paths.of(crawler_days.pages_on(step.connection, step.website, day))
+    crawler_days.move(step.connection, step.website, day, pages)
+    return (0, day + 1, -1), 0
+
+
+_PHASES: Sequence[Phase] = (_traffic, _vitals, _experiments, _heatmaps, _sums, _crawlers)

@@ -138,8 +138,8 @@ def _exported(texts: "_Texts", batches: Iterable[list[tuple[Any, ...]]], offset_
     for rows in batches:
         known = texts.of(rows)
         with _damage_found():
-            found = [_values(row, known, offset_ms) for row in rows]
-        yield found
+            values = [_values(row, known, offset_ms) for row in rows]
+        yield values
 
 
 @contextmanager
@@ -162,16 +162,16 @@ def count_events(connection: sqlite3.Connection, website: int) -> int:
 
 def newest_ms(connection: sqlite3.Connection, website: int) -> int:
     """Return the time of the newest event; 0 where there is none."""
-    found = 0
+    newest = 0
     for source, (table, _) in enumerate(_TABLES):
         row = connection.execute(
             f"/* exporter.newest */ select max(ts) from {table} where website = ? and ts >= 0", (website,)
         )
-        found = max(found, row.fetchone()[0] or 0)
-        days = deleted_rows.parts_without_rows(connection, website, found // DAY_MS, _END_MS // DAY_MS, [source])
+        newest = max(newest, row.fetchone()[0] or 0)
+        days = deleted_rows.parts_without_rows(connection, website, newest // DAY_MS, _END_MS // DAY_MS, [source])
         if days:
-            found = max(found, deleted_rows.last_ms(connection, website, source, days[-1][0]))
-    return found and found - day_offset_ms(connection, website)
+            newest = max(newest, deleted_rows.last_ms(connection, website, source, days[-1][0]))
+    return newest and newest - day_offset_ms(connection, website)
 
 
 class StoredLine(NamedTuple):
@@ -196,14 +196,14 @@ def stored_lines(connection: sqlite3.Connection, website: int) -> Iterator[list[
     for rows in _batches(connection, website, 0, _END_MS, carries):
         known = texts.of(rows)
         with _damage_found():
-            found = [
+            lines = [
                 StoredLine(
                     *(row[0], row[1], row[end], [known[number] for number in row[_FIRST_TEXT:end]], row[end + 1] or 0),
                     *(row[end + 3], row[end + 4], row[end + 5 : -1], bool(row[-1])),
                 )
                 for row in rows
             ]
-        yield found
+        yield lines
 
 
 def _batches(
@@ -220,8 +220,8 @@ def _batches_of_part(connection: sqlite3.Connection, website: int, part: Part) -
     named = {"website": website, "after": part.after, "to": part.to}
     for span in part.ranges:
         for begin_ms, end_ms in _with_rows(connection, website, *span, part.after):
-            own = named | {"begin": begin_ms, "end": end_ms}
-            yield from _fetched(connection.execute(f"/* exporter.part */ {select}", own))
+            bounds = named | {"begin": begin_ms, "end": end_ms}
+            yield from _fetched(connection.execute(f"/* exporter.part */ {select}", bounds))
 
 
 def _with_rows(
@@ -314,11 +314,11 @@ class _Texts:
         if self._characters > _MAX_CHARACTERS:
             self._known, self._characters = {0: None}, 0
         missing = labels.difference(self._known)
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "/* exporter.texts */ select id, text from label where id in (select value from json_each(?))",
             (orjson.dumps(list(missing)).decode(),),
         )
-        for number, text in found:
+        for number, text in rows:
             self._known[number] = text
             self._characters += len(text)
         return self._known

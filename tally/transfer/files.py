@@ -248,7 +248,7 @@ def _damaged_archives() -> Iterator[None]:
 
 
 def _files_of(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    return [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX/")]
+    return [entry for entry in archive.infolist() if not entry.is_dir() and not entry.filename.startswith("__MACOSX/")]
 
 
 class _Counted:
@@ -297,14 +297,14 @@ def _line_lists(blocks: Iterator[bytes], start: int = 0) -> Iterator[list[Line]]
             # Only the first one may have begun in an earlier block, and be longer than a block.
             first = whole.find(b"\n") + 1
             if thrown_away + first > MAX_LINE_BYTES + 1:
-                found = [(None, thrown_away + first), *_lines_of(whole[first:])]
+                lines = [(None, thrown_away + first), *_lines_of(whole[first:])]
             else:
-                found = _lines_of(whole)
-                text, size = found[0]
+                lines = _lines_of(whole)
+                text, size = lines[0]
                 if not start and text is not None:
-                    found[0] = text.removeprefix(codecs.BOM_UTF8), size
+                    lines[0] = text.removeprefix(codecs.BOM_UTF8), size
             start, thrown_away = 1, 0
-            yield found
+            yield lines
         if len(begun) > MAX_LINE_BYTES:
             thrown_away += len(begun)
             begun = bytearray()
@@ -318,18 +318,18 @@ def _line_lists(blocks: Iterator[bytes], start: int = 0) -> Iterator[list[Line]]
 
 def _lines_of(whole: bytes) -> list[Line]:
     """Return the lines of some bytes that end with a newline."""
-    found: list[Line] = []
+    lines: list[Line] = []
     at = 0
     # A search for a text takes a tenth of the time of one for the expression.
     has_run = b"\n" * _MANY in whole or b"\r\n" * _MANY in whole
     for run in _EMPTY_LINES.finditer(whole) if has_run else ():
         if run.start() > at:
-            found += [(piece, len(piece) + 1) for piece in whole[at : run.start() - 1].split(b"\n")]
-        found.append((b"\r" if run[0][:1] == b"\r" else b"", len(run[0])))
+            lines += [(piece, len(piece) + 1) for piece in whole[at : run.start() - 1].split(b"\n")]
+        lines.append((b"\r" if run[0][:1] == b"\r" else b"", len(run[0])))
         at = run.end()
     if at < len(whole):
-        found += [(piece, len(piece) + 1) for piece in whole[at:-1].split(b"\n")]
-    return found
+        lines += [(piece, len(piece) + 1) for piece in whole[at:-1].split(b"\n")]
+    return lines
 
 
 @contextlib.contextmanager

@@ -151,14 +151,14 @@ def _typed(event: dict[str, Any], name: str, parameters: dict[str, Any]) -> dict
     return event | {"type": "event", "event_name": name[: values.MAX_EVENT_NAME], "event_data": data or None}
 
 
-def _parameters(found: Any) -> tuple[dict[str, str | int | float | None], str]:
+def _parameters(stored: Any) -> tuple[dict[str, str | int | float | None], str]:
     """Return the parameters of a row by their names, without some that are not read; and all of them as a short text,
     whatever their order."""
     parameters: dict[str, str | int | float | None] = {}
     every: list[str] = []
-    for one in found if isinstance(found, list) else ():
-        key = one.get("key") if isinstance(one, dict) else None
-        value = one.get("value") if isinstance(one, dict) else None
+    for parameter in stored if isinstance(stored, list) else ():
+        key = parameter.get("key") if isinstance(parameter, dict) else None
+        value = parameter.get("value") if isinstance(parameter, dict) else None
         if not isinstance(key, str) or not isinstance(value, dict):
             continue
         text = value.get("string_value")
@@ -181,13 +181,13 @@ def _number(typed: dict[str, Any]) -> str | int | float | None:
     return None
 
 
-def _object(of: dict[str, Any], name: str) -> dict[str, Any]:
-    value = of.get(name)
+def _object(row: dict[str, Any], name: str) -> dict[str, Any]:
+    value = row.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _text(of: dict[str, Any], name: str) -> str:
-    value = of.get(name)
+def _text(row: dict[str, Any], name: str) -> str:
+    value = row.get(name)
     return value if isinstance(value, str) and value != _NOT_SET else ""
 
 

@@ -153,23 +153,26 @@ class _Table:
         if self._columns[self._day] == "nth day":
             is_number = text.isascii() and text.isdecimal() and len(text) <= 5
             return _later(self._first, int(text)) if is_number and self._first else None
-        found = _DATE.fullmatch(text)
-        return "-".join(found.groups()) if found else None
+        match = _DATE.fullmatch(text)
+        return "-".join(match.groups()) if match else None
 
     def _figures(self, row: Sequence[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
+        figures: dict[str, int] = {}
         if self._visitors >= 0:
-            found["visitors"] = round(_number(row[self._visitors]))
+            figures["visitors"] = round(_number(row[self._visitors]))
         for name, text in zip(self._columns, row, strict=True):
             if name in _METRICS:
-                found[_METRICS[name]] = round(_number(text))
+                figures[_METRICS[name]] = round(_number(text))
         # "Event count" counts pageviews and sessions too.
         if "event name" not in self._columns:
-            found.pop("events", None)
-        if {_RATE, _DURATION} <= set(self._columns) and "visits" in found:
+            figures.pop("events", None)
+        if {_RATE, _DURATION} <= set(self._columns) and "visits" in figures:
             rate, seconds = (_number(row[self._columns.index(name)]) for name in (_RATE, _DURATION))
-            found |= {"bounces": round(rate * found["visits"]), "duration_ms": round(1_000 * seconds * found["visits"])}
-        return found
+            figures |= {
+                "bounces": round(rate * figures["visits"]),
+                "duration_ms": round(1_000 * seconds * figures["visits"]),
+            }
+        return figures
 
 
 def _later(first: date, days: int) -> str | None:
@@ -238,8 +241,8 @@ class GA4Sums:
 
     def read(self, value: tuple[_Table, Sequence[str]]) -> Sequence[dict[str, Any] | Skip | Rejection]:
         """Return the sums of a row."""
-        found = value[0].sums(value[1])
-        return found if isinstance(found, list) else (found,)
+        sums = value[0].sums(value[1])
+        return sums if isinstance(sums, list) else (sums,)
 
 
 def _text(raw: bytes | None) -> str | Rejection:
@@ -255,8 +258,8 @@ def _language(text: str, before: str) -> str:
     """Return the language of a comment or a header that is not English; `before`, that of the lines before, else."""
     words = {word.strip(" #").lower() for word in re.split("[,:\uff1a]", text)}
     is_limit = _OTHER_LIMIT.fullmatch(text) is not None and not _LIMIT.fullmatch(text)
-    found = next((name for name, known in _LANGUAGES.items() if words & known), "")
-    return found or before or (_UNKNOWN_LANGUAGE if is_limit else "")
+    language = next((name for name, known in _LANGUAGES.items() if words & known), "")
+    return language or before or (_UNKNOWN_LANGUAGE if is_limit else "")
 
 
 def _fields(text: str) -> list[str]:

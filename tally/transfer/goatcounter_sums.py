@@ -75,19 +75,19 @@ class GoatCounterSums:
             yield (TOO_LONG if raw is None else _row(raw)), size, 1
 
     def _by_id(self, name: str, value_of: Callable[[Row], Any]) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        values: dict[Any, Any] = {}
         size = 0
         for row, bytes_, _ in self._rows(name) if name in self._files else ():
             if not isinstance(row, dict):
                 continue
             size += bytes_
-            if len(found) == _MAX_NAMES or size > _MAX_CHARACTERS:
+            if len(values) == _MAX_NAMES or size > _MAX_CHARACTERS:
                 raise BadFile(f"{self._name} has more than {_MAX_NAMES:,} {name}, or too long ones.")
             try:
-                found[row["id"]] = value_of(row)
+                values[row["id"]] = value_of(row)
             except (KeyError, TypeError):
                 raise BadFile(f"{self._name} has a line in {name}.jsonl without its fields.") from None
-        return found
+        return values
 
     def read(self, value: tuple[str, Row]) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
         """Return the sums of a line."""

@@ -88,17 +88,17 @@ class UsedValues:
 
     def new(self, used: Mapping[int, set[str]]) -> list[tuple[int, str]]:
         """Return (field, value) of those values that have not been recorded yet, and count them as recorded."""
-        found = []
+        unused = []
         for field, texts in used.items():
             known = self._known.setdefault(field, {""})
             new = texts - known
-            found += [(field, text) for text in new]
+            unused += [(field, text) for text in new]
             short = [text for text in new if len(text) <= LONGEST_CACHED]
             known.update(short)
             self._cached += len(short)
         if self._cached > value_limits.CACHE_SIZE:
             self._known, self._cached = {}, 0
-        return found
+        return unused
 
 
 class Part:
@@ -176,7 +176,7 @@ class Part:
             self._connection,
             self._website,
             self._import,
-            [imported_sums.Sum(one.field, one.day, number[one.texts[0]], one.known, one.figures) for one in new],
+            [imported_sums.Sum(sum_.field, sum_.day, number[sum_.texts[0]], sum_.known, sum_.figures) for sum_ in new],
         )
         self.duplicates, self.sums = len(sums) - len(new), len(new)
         if new:
@@ -365,9 +365,9 @@ class Part:
         stored: list[str | None] = []
         data_parts: list[event_data.Part] = []
         for (data,), id in zip(rests, ids, strict=True):
-            data, own = event_data.split(data, id)
+            data, parts = event_data.split(data, id)
             stored.append(data)
-            data_parts += own
+            data_parts += parts
         columns = repeat(self._website), times, ids, types, visitors, visits, *_of_event(labels), stored
         insert(self._connection, "import_writer", "event", [*zip(*columns, strict=False)])
         event_data.add(self._connection, data_parts)
@@ -383,8 +383,8 @@ class Part:
         sources = [packed[source] for source in zip(*_of_visit(labels), strict=True)]
         news: dict[int, list[News]] = {}
         is_view = map(PAGEVIEWS.__contains__, types)
-        for visitor, own in zip(visitors, map(News, times, is_view, labels[_PATHNAME], sources), strict=True):
-            news.setdefault(visitor, []).append(own)
+        for visitor, arrived in zip(visitors, map(News, times, is_view, labels[_PATHNAME], sources), strict=True):
+            news.setdefault(visitor, []).append(arrived)
         added = self._visits.add(self._connection, self._import, news)
         ordinals = {visitor: iter(of_visitor) for visitor, of_visitor in added.items()}
         return [next(ordinals[visitor]) for visitor in visitors]

@@ -254,23 +254,23 @@ class _Import:
     def check(self, *, shows_part: bool = False) -> Preview:
         """Return what would be imported; report invalid lines. shows_part: return what was found before an interrupt,
         in place of raising KeyboardInterrupt."""
-        found, is_complete = _Found(Check(self._connection, self._website, self._bounds.min_free_bytes)), False
+        counted, is_complete = _Found(Check(self._connection, self._website, self._bounds.min_free_bytes)), False
         try:
             with closing(self._chunks((0, 0))) as chunks:
                 while chunk := chunks.next():
-                    self._check_chunk(chunk, found)
+                    self._check_chunk(chunk, counted)
             is_complete = True
         except KeyboardInterrupt:
             if not shows_part:
                 raise
-        self._end_reports(found.skipped, found.warned)
-        if is_complete and not found.records:
+        self._end_reports(counted.skipped, counted.warned)
+        if is_complete and not counted.records:
             self._report(f"{self._source.name} is empty")
-        counts = found.days, found.known, found.copies, self._bad.seen, max(found.lines, found.records)
-        return Preview(*counts, found.sum_days, found.known_sums, found.records, is_complete, found.crawls)
+        counts = counted.days, counted.known, counted.copies, self._bad.seen, max(counted.lines, counted.records)
+        return Preview(*counts, counted.sum_days, counted.known_sums, counted.records, is_complete, counted.crawls)
 
-    def _check_chunk(self, chunk: Chunk, found: "_Found") -> None:
-        check = found.check
+    def _check_chunk(self, chunk: Chunk, counts: "_Found") -> None:
+        check = counts.check
         self._require_lines(chunk)
         check.count(len(chunk.lines))
         good: list[AnyLine] = []
@@ -280,7 +280,7 @@ class _Import:
             if rejection is not None:
                 bad.append((line.number, rejection))
             elif check.is_copy(line):
-                found.copies += 1
+                counts.copies += 1
             else:
                 good.append(line)
         for number, rejection in sorted(bad, key=itemgetter(0)):
@@ -288,14 +288,14 @@ class _Import:
         events, sums, crawls = divided(good)
         part = Part(self._connection, self._website, self._labels, self._visits, self._used, 0)
         known, known_sums = part.known(events), part.known(sums)
-        found.crawls += len(crawls) - part.known(crawls)
-        found.skipped += chunk.skipped
-        found.warned += chunk.warned
-        found.records += chunk.records
-        found.days.update(line.ts_ms // DAY_MS for line in events)
-        found.sum_days.update(line.day for line in sums)
-        found.known, found.known_sums = found.known + known, found.known_sums + known_sums
-        found.lines, _ = chunk.end
+        counts.crawls += len(crawls) - part.known(crawls)
+        counts.skipped += chunk.skipped
+        counts.warned += chunk.warned
+        counts.records += chunk.records
+        counts.days.update(line.ts_ms // DAY_MS for line in events)
+        counts.sum_days.update(line.day for line in sums)
+        counts.known, counts.known_sums = counts.known + known, counts.known_sums + known_sums
+        counts.lines, _ = chunk.end
         self._progress(chunk.position)
 
     def _require_lines(self, chunk: Chunk) -> None:
@@ -380,7 +380,9 @@ class _Import:
                 self._labels = Labels()
             # Again: they may have been deleted since the chunk was read, and its visits were loaded without them.
             sources = days_of(lines).items()
-            reopened = [deleted_rows.reopen(self._connection, self._website, days, [one]) for one, days in sources]
+            reopened = [
+                deleted_rows.reopen(self._connection, self._website, days, [source]) for source, days in sources
+            ]
             if any([*reopened, self._state.another_wrote()]):
                 self._load_visits(chunk.lines[before.done :])
             self._state.begin(before)

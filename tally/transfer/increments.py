@@ -63,9 +63,11 @@ def write_increment(
     with gzip.GzipFile("", "wb", _GZIP_LEVEL, out, mtime=0) as packed, snapshot(connection):
         names = {number: account.name for number, account in all_accounts(connection).items()}
         for website in all_websites(connection):
-            own = every if ranges is None else ranges.get(website.number, ())
+            website_ranges = every if ranges is None else ranges.get(website.number, ())
             has_head = False
-            for lines in part_lines(connection, website.number, Part(after, to, own)) if own else ():
+            for lines in (
+                part_lines(connection, website.number, Part(after, to, website_ranges)) if website_ranges else ()
+            ):
                 if not has_head:
                     packed.write(_head(website, names[website.account]))
                 has_head, is_empty = True, False
@@ -137,13 +139,13 @@ class Collection:
             with transaction(connection):
                 place_days(connection, numbers[id], head["time_zone"], head["day_offset_minutes"])
             with open_source(str(path)) as source:
-                found = import_events(
+                imported = import_events(
                     connection, numbers[id], source, now_ms=now_ms, file=_FILE, keeps_visitors=True, report=report
                 )
             result = Restored(
-                result.events + found.accepted,
-                result.known + found.duplicates,
-                result.invalid + found.bad,
+                result.events + imported.accepted,
+                result.known + imported.duplicates,
+                result.invalid + imported.bad,
                 result.websites,
             )
             _forget_import(connection, numbers[id])

@@ -86,27 +86,27 @@ def request_of(line: bytes) -> Request | Skip | Rejection:
             entry = read_json(_ESCAPED_BYTES.sub(_as_json, line))
         except ValueError:
             return NO_JSON
-    found: dict[str, Any] = {}
-    _flatten(entry, "", _LEVELS, found)
-    text = {name: _first(found, keys) for name, keys in _KEYS.items()}
+    fields: dict[str, Any] = {}
+    _flatten(entry, "", _LEVELS, fields)
+    text = {name: _first(fields, keys) for name, keys in _KEYS.items()}
     line_of_request = _LINE.fullmatch(text["request"])
     method, uri = line_of_request.groups() if line_of_request else (text["method"], text["uri"])
     if not uri and text["request"].startswith("/"):
         uri = text["request"]
     status = text["status"]
     if not uri or not (len(status) <= 3 and status.isascii() and status.isdecimal()):
-        return OTHER_ENTRY if {"level", "msg", "message"} & found.keys() else NO_REQUEST
+        return OTHER_ENTRY if {"level", "msg", "message"} & fields.keys() else NO_REQUEST
     if not method:
         return NO_REQUEST
     query = text["query"].removeprefix("?")
     if query not in ("", "-") and "?" not in uri:
         uri = f"{uri}?{query}"
-    addresses = [one for key in _ADDRESSES for one in addresses_in(_text(found.get(key)))]
+    addresses = [address for key in _ADDRESSES for address in addresses_in(_text(fields.get(key)))]
     has_headers = isinstance(entry.get(_HEADERS), dict)
-    has_agent = has_headers or any(found.get(key) is not None for key in _KEYS["agent"])
+    has_agent = has_headers or any(fields.get(key) is not None for key in _KEYS["agent"])
     agent = text["agent"] if has_agent else None
     return Request(
-        next((found[key] for key in _KEYS["time"] if found.get(key) not in (None, "", "-")), None),
+        next((fields[key] for key in _KEYS["time"] if fields.get(key) not in (None, "", "-")), None),
         method,
         uri,
         int(status),
@@ -120,16 +120,16 @@ def request_of(line: bytes) -> Request | Skip | Rejection:
     )
 
 
-def _flatten(value: Mapping[str, Any], prefix: str, levels: int, found: dict[str, Any]) -> None:
-    for key, one in value.items():
+def _flatten(value: Mapping[str, Any], prefix: str, levels: int, fields: dict[str, Any]) -> None:
+    for key, child in value.items():
         if len(key) > _LONGEST_KEY:
             continue
         name = prefix + _plain(key)
-        if isinstance(one, dict):
+        if isinstance(child, dict):
             if levels > 1:
-                _flatten(one, name, levels - 1, found)
+                _flatten(child, name, levels - 1, fields)
         else:
-            found.setdefault(name, one[0] if isinstance(one, list) and one else one)
+            fields.setdefault(name, child[0] if isinstance(child, list) and child else child)
 
 
 @lru_cache(1_024)
@@ -137,8 +137,8 @@ def _plain(key: str) -> str:
     return _SEPARATORS.sub("", key.lower())
 
 
-def _first(found: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    return next((text for key in keys if (text := _text(found.get(key)))), "")
+def _first(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+    return next((text for key in keys if (text := _text(fields.get(key)))), "")
 
 
 def _text(value: Any) -> str:

@@ -83,38 +83,38 @@ def is_private(text: str) -> bool:
 
 def client_of(addresses: Sequence[str]) -> str:
     """Return the client's address among those of a request: the first that is not private, else the first."""
-    return next((one for one in addresses if not is_private(one)), addresses[0]) if addresses else ""
+    return next((address for address in addresses if not is_private(address)), addresses[0]) if addresses else ""
 
 
 def addresses_in(text: str) -> list[str]:
     """Return the addresses of a list such as X-Forwarded-For; [] where one of them is none."""
     if not _LIST.fullmatch(text):
         return []
-    found = [address_of(one.strip()) for one in text.split(",")]
-    return found if all(found) else []
+    addresses = [address_of(word.strip()) for word in text.split(",")]
+    return addresses if all(addresses) else []
 
 
 @values.cached
 def place_of(before: str) -> tuple[str, str] | None:
     """Return the virtual host, "" where there is none, and the address, from the words before the time; None where the
     first ones are neither."""
-    given = before.replace(",", " ").split(maxsplit=_MAX_WORDS)
-    at = next((n for n, word in enumerate(given) if address_of(word)), None)
+    words = before.replace(",", " ").split(maxsplit=_MAX_WORDS)
+    at = next((n for n, word in enumerate(words) if address_of(word)), None)
     if at is None:
-        return _without_address(given)
+        return _without_address(words)
     end = at + 1
-    while end < len(given) and address_of(given[end]):
+    while end < len(words) and address_of(words[end]):
         end += 1
-    found = [address_of(word) for word in given[at:end]]
-    names = [word for word in given[:at] if word not in _NOTHING]
-    if not names and len(given) - end >= 2 and is_host(given[end]):
-        names = [given[end]]
-    return names[0] if names else "", client_of(found)
+    addresses = [address_of(word) for word in words[at:end]]
+    names = [word for word in words[:at] if word not in _NOTHING]
+    if not names and len(words) - end >= 2 and is_host(words[end]):
+        names = [words[end]]
+    return names[0] if names else "", client_of(addresses)
 
 
-def _without_address(given: Sequence[str]) -> tuple[str, str] | None:
+def _without_address(words: Sequence[str]) -> tuple[str, str] | None:
     """The name of the client's host stands in place of its address where the server looks names up."""
-    host, address = ("", given[0]) if len(given) < 4 else (given[0], given[1])
-    if len(given) < 3 or (_DIGITS.fullmatch(address) and address):
+    host, address = ("", words[0]) if len(words) < 4 else (words[0], words[1])
+    if len(words) < 3 or (_DIGITS.fullmatch(address) and address):
         return None
     return "" if host in _NOTHING else host, address

@@ -85,8 +85,8 @@ def usual_request(text: str) -> Request | None:
 
 def any_request(text: str) -> Request | Rejection | None:
     """Return the same for a line with more fields, or with quotes in its fields."""
-    found = [*islice(_TOKEN.finditer(text), _MAX_TOKENS + 1)]
-    tokens = [(one.lastindex or _WORD, one[one.lastindex or 0]) for one in found]
+    matches = [*islice(_TOKEN.finditer(text), _MAX_TOKENS + 1)]
+    tokens = [(one.lastindex or _WORD, one[one.lastindex or 0]) for one in matches]
     if len(tokens) > _MAX_TOKENS:
         return None
     if any(kind == _WORD and word.startswith('"') for kind, word in tokens):
@@ -130,8 +130,8 @@ def _request(
     if words[0] == "GET" and words[2:] in _VERSIONS and words[1]:
         method, uri = "GET", words[1]
     else:
-        found = _REQUEST.fullmatch(request)
-        method, uri = found.groups() if found else ("", "")
+        match = _REQUEST.fullmatch(request)
+        method, uri = match.groups() if match else ("", "")
     is_whole = referrer is not None and agent is not None
     sent = None if agent is None else "" if agent == "-" else agent
     # As Request(...), in half the time.

@@ -51,7 +51,7 @@ class Matomo:
         actions, id = visit.get("actionDetails"), visit.get("idVisit")
         if not isinstance(actions, list) or not isinstance(id, int | str):
             return [_BAD_VISIT]
-        of_visit, found = _of_visit(visit), []
+        of_visit, events = _of_visit(visit), []
         if max(len(str(id)), len(of_visit["visitor"])) > _MAX_ID_CHARACTERS:
             return [_LONG_ID]
         # The referrer and the campaign are those of the visit's first event.
@@ -61,8 +61,8 @@ class Matomo:
             if isinstance(event, dict):
                 event = of_visit | source | event | {"id": f"{id}:{number}"}
                 source = {}
-            found.append(event)
-        return found
+            events.append(event)
+        return events
 
     def _event(self, action: dict[str, Any]) -> dict[str, Any] | Skip | Rejection:
         kind, timestamp, address = _text(action, "type"), action.get("timestamp"), _text(action, "url")
@@ -132,8 +132,8 @@ def _source(visit: dict[str, Any]) -> dict[str, str]:
     return source
 
 
-def _text(of: dict[str, Any], name: str) -> str:
-    value = of.get(name)
+def _text(values: dict[str, Any], name: str) -> str:
+    value = values.get(name)
     return value if isinstance(value, str) else ""
 
 

@@ -39,7 +39,10 @@ def parquet(out: BinaryIO) -> Iterator[Write]:
             columns = zip(*rows, strict=True)
             arrays = [arrow.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
             batches.append(arrow.RecordBatch.from_arrays(arrays, schema=schema))
-            if sum(one.num_rows for one in batches) >= MAX_ROWS or sum(one.nbytes for one in batches) >= MAX_BYTES:
+            if (
+                sum(batch.num_rows for batch in batches) >= MAX_ROWS
+                or sum(batch.nbytes for batch in batches) >= MAX_BYTES
+            ):
                 flush()
 
         yield write

@@ -118,8 +118,8 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[Row], Items]]] = {
 
 def table_of(file: str) -> str:
     """Return which of the files of an export a name is; "" for another one."""
-    found = TABLE.fullmatch(file)
-    return found[1] if found and found[1] in _TABLES else ""
+    match = TABLE.fullmatch(file)
+    return match[1] if match and match[1] in _TABLES else ""
 
 
 def reader(source: Source, site: Site) -> Reader:

@@ -263,8 +263,8 @@ class _Day:
         if name == "event_data":
             codes, texts = day.texts
             return [texts[code] for code in codes.tolist()]
-        own = day.visit(name)[day.visit_of_event] if name in ACQUISITION else day.event(name)
-        return list(own.tolist())
+        column = day.visit(name)[day.visit_of_event] if name in ACQUISITION else day.event(name)
+        return list(column.tolist())
 
 
 class _Unpacked:

@@ -64,17 +64,17 @@ class ReaderProcess:
         """Return the next chunk; None at the end of the file. Raises BadFile, CountryDataError, OSError."""
         assert self._process.stdout is not None
         try:
-            found = pickle.load(self._process.stdout)
+            answer = pickle.load(self._process.stdout)
         except (EOFError, pickle.UnpicklingError):
             raise BadFile(
                 f"The process that reads {self._name} has ended unexpectedly, with status {self._process.wait()}:"
                 " run the same command again."
             ) from None
-        if isinstance(found, Exception):
-            raise found
-        if found is None:
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is None:
             return None
-        order, by_kind, *others = found
+        order, by_kind, *others = answer
         chunk = Chunk(_lines(order, by_kind), *others)
         self.lines = chunk.end[0]
         return chunk
@@ -123,13 +123,13 @@ def _by_column(lines: Sequence[AnyLine]) -> tuple[bytes, list[tuple[type, list[A
         kinds.setdefault((type(line), len(line.texts)), []).append(line)
     numbers = {kind: number for number, kind in enumerate(kinds)}
     order = bytes([numbers[type(line), len(line.texts)] for line in lines] if len(kinds) > 1 else [])
-    found = []
+    columns_by_kind = []
     for (kind, _), of_kind in kinds.items():
         columns: list[Any] = [*zip(*of_kind, strict=True)]
         texts = kind._fields.index("texts")
         columns[texts] = [*zip(*columns[texts], strict=True)]
-        found.append((kind, columns))
-    return order, found
+        columns_by_kind.append((kind, columns))
+    return order, columns_by_kind
 
 
 def _lines(order: bytes, kinds: Sequence[tuple[type[AnyLine], list[Any]]]) -> list[AnyLine]:

@@ -117,14 +117,14 @@ class Table:
 
         `records` must have begun.
         """
-        found = {name: place for place, name in enumerate(self.columns)}
-        fields = itemgetter(*[found.get(name, -1) for name in names])
+        places = {name: place for place, name in enumerate(self.columns)}
+        fields = itemgetter(*[places.get(name, -1) for name in names])
         return lambda row: fields([*row, ""])
 
     def records(self, start: int = 0) -> Iterator[Record]:
         """Yield each row as a list of fields, and None for the header. Raises BadFile."""
-        found = self._source.line_lists()
-        first = next(found, None) or [(b"", 0)]
+        lists = self._source.line_lists()
+        first = next(lists, None) or [(b"", 0)]
         raw, size = first.pop(0)
         header = _text(raw or b"")
         if isinstance(header, Rejection) or not raw:
@@ -133,15 +133,15 @@ class Table:
         self.columns = header.split("\t") if is_tsv else _row(header) or [""]
         self.check(self.columns)
         if start:
-            found = self._source.line_lists(start)
+            lists = self._source.line_lists(start)
         else:
             yield None, size, 1
-            found = chain([first], found)
-        yield from self._escaped(chain.from_iterable(found)) if is_tsv else self._quoted(found)
+            lists = chain([first], lists)
+        yield from self._escaped(chain.from_iterable(lists)) if is_tsv else self._quoted(lists)
 
-    def _escaped(self, found: Iterator[Line]) -> Iterator[Record]:
+    def _escaped(self, lines: Iterator[Line]) -> Iterator[Record]:
         width = len(self.columns)
-        for raw, size in found:
+        for raw, size in lines:
             text = TOO_LONG if raw is None else _text(raw)
             if isinstance(text, Rejection) or not text:
                 yield text or None, size, lines_in((raw, size))
@@ -151,9 +151,9 @@ class Table:
                 fields = [unescaped(field) if "\\" in field and field[0] != "[" else field for field in fields]
             yield (fields if len(fields) == width else self._width(len(fields))), size, 1
 
-    def _quoted(self, found: Iterator[list[Line]]) -> Iterator[Record]:
+    def _quoted(self, lists: Iterator[list[Line]]) -> Iterator[Record]:
         waiting: deque[Line] = deque()
-        for lines in found:
+        for lines in lists:
             waiting.extend(lines)
             while waiting:
                 paired = [*takewhile(_has_paired_quotes, waiting)]
@@ -162,7 +162,7 @@ class Table:
                         waiting.popleft()
                     yield from zip(self._rows(paired), [size for _, size in paired], map(lines_in, paired), strict=True)
                 else:
-                    yield self._long_row(waiting, found)
+                    yield self._long_row(waiting, lists)
 
     def _rows(self, paired: Sequence[Line]) -> Sequence[list[str] | Rejection | None]:
         """Return the fields of lines of which each is a row."""
@@ -176,7 +176,7 @@ class Table:
                     return [*map(_without_nulls, rows)] if b"\\N" in content else rows
         return [self._fields(raw) for raw, _ in paired if raw is not None]
 
-    def _long_row(self, waiting: deque[Line], found: Iterator[list[Line]]) -> Record:
+    def _long_row(self, waiting: deque[Line], lists: Iterator[list[Line]]) -> Record:
         """Take the first line, which is too long or has a quote without its pair, with those that complete its row."""
         raw, size = waiting.popleft()
         if raw is None:
@@ -184,7 +184,7 @@ class Table:
         parts, whole, is_open = [(raw, size)], size, True
         while is_open and whole <= _MAX_ROW_BYTES:
             if not waiting:
-                waiting.extend(next(found, ()))
+                waiting.extend(next(lists, ()))
             more, more_size = waiting.popleft() if waiting else (None, 0)
             if more is None:
                 if more_size:
@@ -226,7 +226,7 @@ def _without_nulls(fields: list[str]) -> list[str]:
 
 def unescaped(text: str) -> str:
     """Return a text without its escapes by backslashes."""
-    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
+    return _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]), text)
 
 
 def _text(raw: bytes) -> str | Rejection:
@@ -241,10 +241,10 @@ def _row(text: str) -> list[str] | None:
     if '"' not in text:
         return text.split(",")
     try:
-        found = list(csv.reader([text], strict=True))
+        rows = list(csv.reader([text], strict=True))
     except csv.Error:
         return None
-    return found[0] if len(found) == 1 else None
+    return rows[0] if len(rows) == 1 else None
 
 
 def json_objects(source: Source, start: int = 0) -> Iterator[Record]:
@@ -267,9 +267,9 @@ def json_objects(source: Source, start: int = 0) -> Iterator[Record]:
             # for a line of 1 KB.
             end = newline
         elif is_object and (is_over or newline != len(rest) - 1):
-            found = _OBJECT.match(rest, begin)
+            match = _OBJECT.match(rest, begin)
             # Where more may follow, it is not known yet whether this is the end of the last line.
-            end = found.end() if found and (is_over or found.end() < len(rest)) else 0
+            end = match.end() if match and (is_over or match.end() < len(rest)) else 0
         if end and end - begin <= MAX_LINE_BYTES:
             yield rest[begin:end], end - at, rest.count(b"\n", at, end) + (end == len(rest))
             position += end - at

@@ -71,7 +71,7 @@ def _hour_ms(text: str) -> int:
 
 @lru_cache(_CACHED)
 def _log_hour_ms(hour: str, offset: str) -> int:
-    found = _LOG.fullmatch(f"{hour}:00:00 {offset}")
-    if found is None or found[2] not in _MONTHS:
+    match = _LOG.fullmatch(f"{hour}:00:00 {offset}")
+    if match is None or match[2] not in _MONTHS:
         raise ValueError(hour)
-    return event_time_ms(f"{found[3]}-{_MONTHS[found[2]]:02}-{found[1]}T{found[4]}:00:00{found[5]}")
+    return event_time_ms(f"{match[3]}-{_MONTHS[match[2]]:02}-{match[1]}T{match[4]}:00:00{match[5]}")

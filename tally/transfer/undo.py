@@ -54,16 +54,16 @@ class UnknownImport(CannotUndo):
 
 def begin(connection: sqlite3.Connection, website: int, number: int, now_ms: int) -> ImportRecord:
     """Mark an import to be undone; return it. Raises CannotUndo."""
-    found = import_records.record(connection, website, number)
-    if found is None:
+    record = import_records.record(connection, website, number)
+    if record is None:
         raise UnknownImport(f"There is no import {number} of this website: see `import --list`.")
-    state = found.state_at(now_ms)
+    state = record.state_at(now_ms)
     if state not in (COMPLETE, INTERRUPTED, UNDOING):
         hint = "; stop `import --follow` first, after a kill by starting it once more" if state == FOLLOWING else ""
         raise CannotUndo(f"Import {number} is {state}: only a complete or interrupted import can be undone{hint}.")
     if state != UNDOING:
         _save(connection, website, number, 0, _START)
-    return found
+    return record
 
 
 def step(connection: sqlite3.Connection, website: int, number: int) -> bool:

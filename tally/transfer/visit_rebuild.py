@@ -1,4 +1,4 @@
-"""Delete events of a visitor's day, and compute its visits again from those that are left.
+"""Delete events of a visitor's day, or give them other paths, and compute its visits again from what is stored then.
 
 A visit that loses events may become shorter, end, or become several. What an event carried as its acquisition is stored
 with the visit that it decided (docs/decisions/acquisition-by-visit.md): the visit that is left with that event keeps
@@ -10,6 +10,7 @@ Of an imported visitor whom several imports share, the visits of each import alo
 
 import sqlite3
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from tally.events.validation import PAGEVIEWS
@@ -19,16 +20,17 @@ from tally.storage.bulk_insert import insert
 from tally.storage.import_records import IMPORT_OF
 from tally.storage.sql.filters import Query
 from tally.timestamps import DAY_MS, QUARTER_MS
+from tally.transfer.new_paths import NewPaths
 from tally.transfer.visit_merge import News, combined, cut
 
 
 class Rebuilt(NamedTuple):
-    """What is left of a visitor's day: the visits, and a bit for each quarter hour with an event. `deleted`: (ts, id,
-    number of the import or None, pathname) of the events that were deleted."""
+    """What is left of a visitor's day: the visits, and a bit for each quarter hour with an event. `changed`: (ts, id,
+    number of the import or None, pathname before) of the events that were deleted or have another path."""
 
     visits: list[Visit]
     mask: int
-    deleted: list[tuple[int, int, int | None, int]]
+    changed: list[tuple[int, int, int | None, int]]
 
 
 class _Event(NamedTuple):
@@ -40,18 +42,42 @@ class _Event(NamedTuple):
     owner: int | None
 
 
-def delete_events(connection: sqlite3.Connection, website: int, day: int, visitor: int, matching: Query) -> Rebuilt:
+_place = attrgetter("ts_ms", "id")
+
+
+def change_events(
+    connection: sqlite3.Connection,
+    website: int,
+    day: int,
+    visitor: int,
+    matching: Query,
+    new_paths: NewPaths | None = None,
+) -> Rebuilt:
     """Delete the traffic events of a visitor's day that an expression matches, and rebuild the visits.
+
+    With `new_paths` none is deleted: those of them that get another path have it then.
 
     The day's rows are in their tables. Takes 10 µs an event of the visitor, and 0.1 µs for each event of others between
     the first and the last one of a visit.
     """
     visits = _visits(connection, "visit", website, day, visitor)
-    left, deleted = _divided(connection, website, visitor, [visit for _, visit in visits], matching)
+    left, changed = _divided(connection, website, visitor, [visit for _, visit in visits], matching)
     of_imports = _visits(connection, "import_visit", website, day, visitor)
-    keys = [(website, event.ts_ms, event.id) for event in deleted]
-    event_data.delete(connection, keys)
-    connection.executemany("/* visit_rebuild.events */ delete from event where website = ? and ts = ? and id = ?", keys)
+    if new_paths is None:
+        keys = [(website, event.ts_ms, event.id) for event in changed]
+        event_data.delete(connection, keys)
+        connection.executemany(
+            "/* visit_rebuild.events */ delete from event where website = ? and ts = ? and id = ?", keys
+        )
+    else:
+        pages = new_paths.of(event.page for event in changed)
+        left += [event._replace(page=pages.get(event.page, event.page)) for event in changed]
+        left.sort(key=_place)
+        changed = [event for event in changed if event.page in pages]
+        connection.executemany(
+            "/* visit_rebuild.paths */ update event set pathname = ? where website = ? and ts = ? and id = ?",
+            [(pages[event.page], website, event.ts_ms, event.id) for event in changed],
+        )
     if of_imports:
         now = _rebuilt_imports(connection, website, day, visitor, of_imports, left)
     else:
@@ -68,7 +94,7 @@ def delete_events(connection: sqlite3.Connection, website: int, day: int, visito
     mask = 0
     for event in left:
         mask |= 1 << event.ts_ms % DAY_MS // QUARTER_MS
-    return Rebuilt(now, mask, [(event.ts_ms, event.id, event.owner, event.page) for event in deleted])
+    return Rebuilt(now, mask, [(event.ts_ms, event.id, event.owner, event.page) for event in changed])
 
 
 def _visits(
@@ -87,11 +113,11 @@ def _visits(
 def _divided(
     connection: sqlite3.Connection, website: int, visitor: int, visits: Sequence[Visit], matching: Query
 ) -> tuple[list[_Event], list[_Event]]:
-    """Return the events of some visits that stay and those that match, each by (ts, id)."""
+    """Return the events of some visits that do not match and those that do, each by (ts, id)."""
     matches, parameters = matching
     owner = IMPORT_OF.format(id="event.id", website="event.website")
     left: list[_Event] = []
-    deleted: list[_Event] = []
+    matching_ones: list[_Event] = []
     for visit in sorted(visits, key=lambda visit: visit.begin_ms):
         rows = connection.execute(
             f"/* visit_rebuild.of_visit */ select {matches}, ts, id, type, visit, pathname, {owner} from event"
@@ -99,8 +125,8 @@ def _divided(
             (*parameters, website, visit.begin_ms, visit.end_ms, visitor),
         )
         for is_matching, *event in rows:
-            (deleted if is_matching else left).append(_Event(*event))
-    return left, deleted
+            (matching_ones if is_matching else left).append(_Event(*event))
+    return left, matching_ones
 
 
 def _rebuilt(before: Sequence[Visit], events: Sequence[_Event]) -> list[Visit]:
@@ -108,7 +134,7 @@ def _rebuilt(before: Sequence[Visit], events: Sequence[_Event]) -> list[Visit]:
     acquired = {(visit.acquired_ms): visit.acquisition for visit in before if visit.acquisition}
     news = [
         News(event.ts_ms, event.type in PAGEVIEWS, event.page, acquired.get(event.ts_ms, b""))
-        for event in sorted(events, key=lambda event: (event.ts_ms, event.id))
+        for event in sorted(events, key=_place)
     ]
     return cut((), news).visits if news else []
 

@@ -67,7 +67,7 @@ def build_app(
     app[COLLECT_PATH] = settings.collect_path
     app[BASE_PATH] = settings.base_path
     app[IS_PROXY] = lambda peer: is_proxy(peer, trusted)
-    app[status.LISTS] = Lists(settings.lists_dir)
+    app[status.LISTS] = Lists(settings.lists_dir, settings.datacenter_ranges)
     app[status.TLS] = None
     app[status.METRICS_TOKEN] = settings.metrics_token
     context = partial(components, settings=settings, clock=clock, engine=engine, reports=reports)

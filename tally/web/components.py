@@ -95,7 +95,7 @@ async def components(
         about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
         node.clock_watch.proxies = lambda: resolver.report() | about_metrics
         budgets = Budgets(settings.client_events_per_hour, settings.client_month_share)
-        app[COLLECTOR] = Collector(node, clients, client_websites, resolver, agents, budgets)
+        app[COLLECTOR] = Collector(node, clients, client_websites, resolver, agents, budgets, lists)
         keys, names = Buckets(settings.key_per_minute), [report.name for report in reports]
         app[READ_API] = ReadApi(node, keys, settings.base_url, names)
         token = secrets.token_urlsafe(24)

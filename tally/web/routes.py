@@ -135,6 +135,8 @@ def management_routes() -> Iterator[Route]:
     yield Route("POST", f"{READ_PATHS}{website}/crawls", by_key_alone(crawlers.take_crawls, "import"))
     for method, path, handler in _DELETIONS:
         yield Route(method, f"{READ_PATHS}{website}/deletions{path}", by_key_alone(handler, "manage"))
+    for method, path, handler in _REWRITES:
+        yield Route(method, f"{READ_PATHS}{website}/rewrites{path}", by_key_alone(handler, "manage"))
     for method, path, handler in _IMPORTS:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 
@@ -174,6 +176,10 @@ _DELETIONS = (
     ("POST", "", deletions.begin),
     ("POST", "/preview", deletions.preview_deletion),
     ("DELETE", "/{number}", deletions.stop),
+)
+_REWRITES = (
+    ("POST", "", deletions.begin_rewriting),
+    ("POST", "/preview", deletions.preview_rewriting),
 )
 FIXED_ROUTES = (
     Route("POST", "/api/collect", collector.collect, collector.preflight),
@@ -255,6 +261,7 @@ FIXED_ROUTES = (
     Route("DELETE", "/api/account/websites/{id}/share-links/{link}", sharing.unshare),
     *(Route(method, f"/api/account/websites/{{id}}/imports{path}", handler) for method, path, handler in _IMPORTS),
     *(Route(method, f"/api/account/websites/{{id}}/deletions{path}", handler) for method, path, handler in _DELETIONS),
+    *(Route(method, f"/api/account/websites/{{id}}/rewrites{path}", handler) for method, path, handler in _REWRITES),
     *definition_routes(),
     *alert_routes("/api/account/websites"),
     *management_routes(),

@@ -111,7 +111,8 @@ async def test_a_spike_is_reported_once_with_what_it_is_about(watched: Watched) 
         "Pages: /post (40)",
     ]
     day = "from=2026-11-18&to=2026-11-18"
-    assert content["path"] == f"/websites/{watched.website}?{day}&tz=UTC&interval=hour"
+    hours = "tz=UTC&interval=hour&match_weekday=true&figure=visits"
+    assert content["path"] == f"/websites/{watched.website}?{day}&{hours}"
     data = content["data"]
     assert (data["alert"], data["kind"], data["visits"], data["usual"]) == (alert["id"], "spike", 40, 10)
     assert (data["from"], data["to"]) == (iso(end_ms - HOUR_MS), iso(end_ms))

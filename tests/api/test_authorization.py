@@ -202,6 +202,12 @@ TABLE = (
         {"from": "2026-11-20", "to": "2026-11-21", "filters": ["filter_pathname=/none"]},
     ),
     Row("DELETE /api/account/websites/{id}/deletions/{number}", (401, 401, 401, 404, 404, 401)),
+    Row("POST /api/account/websites/{id}/rewrites", (401, 401, 401, 404, 409, 401), {"preview": "p", "events": 0}),
+    Row(
+        "POST /api/account/websites/{id}/rewrites/preview",
+        OWN_WEBSITE,
+        {"from": "2026-11-20", "to": "2026-11-21", "pattern": "/none/*", "replacement": "/none/*"},
+    ),
     *definition_rows(),
     Row("GET /api/account/websites/{id}/alerts", OWN_WEBSITE),
     Row("POST /api/account/websites/{id}/alerts", (401, 401, 401, 404, 201, 401), {"kind": "drop"}),
@@ -266,7 +272,7 @@ TABLE = (
 )
 # A key needs the scopes of tests/api/test_key_scopes.py, which a key has not by default.
 NOT_BY_DEFAULT = (401, 403, 403, 401, 401, 401)
-MANAGED = ("alerts", "exclusions", "share-links", "imports", "deletions", *(of.path for of in KINDS))
+MANAGED = ("alerts", "exclusions", "share-links", "imports", "deletions", "rewrites", *(of.path for of in KINDS))
 
 
 def management_rows() -> Iterator[Row]:

@@ -161,7 +161,7 @@ async def test_a_test_answers_how_it_ended(make_app: MakeApp) -> None:
         made = await add(browser, HOOK | {"url": f"{receiver.url}/in"})
         one = f"{CHANNELS}/{made['id']}/test"
         answer = await browser("POST", one)
-        assert answer.json["data"] == {"ok": True, "status": 204, "error": None}
+        assert answer.json["data"] == {"ok": True, "status": 204, "error": None, "error_code": None}
         assert receiver.received[0].path == "/in"
         receiver.status = 404
         answer = await browser("POST", one)

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
+from tally.storage.disk_space import DiskSpace
 from tally.transfer import event_deletion
 from tests.support.app import NOON_MS, OWNER, App
 from tests.support.page_client import PageClient, logged_in
 
 DAY_MS = 86_400_000
 RANGE = {"from": "2026-11-01", "to": "2026-11-18"}
+GPTBOT = "Mozilla/5.0 (compatible; GPTBot/1.2; +https://openai.com/gptbot)"
 
 
 class Site:
@@ -74,7 +76,7 @@ async def test_events_are_previewed_and_deleted(site: Site) -> None:
     answer = await site.delete(preview, events=11)
     assert answer.status == 202, answer.text
     found = await site.end()
-    assert (found["state"], found["events"], found["deleted"]) == ("done", 11, 11)
+    assert (found["state"], found["events"], found["changed"]) == ("done", 11, 11)
     assert (found["from"], found["filters"]) == ("2026-11-01T00:00:00.000+00:00", ["filter_pathname=/a"])
     assert await site.pageviews() == {"/b": 4}
     await site.send("/a", 1)
@@ -83,6 +85,133 @@ async def test_events_are_previewed_and_deleted(site: Site) -> None:
     lines = site.app.sql("select action, detail from audit where action = 'events_deleted'")
     assert len(lines) == 1
     assert "filter_pathname=/a" in lines[0][1]
+
+
+class Rewrites:
+    """The paths of a website for rewriting."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, self.path = site, site.path.replace("/deletions", "/rewrites")
+
+    async def preview(self, pattern: str, replacement: str, **more: Any) -> Any:
+        sent = RANGE | {"pattern": pattern, "replacement": replacement} | more
+        return await self.site.browser("POST", f"{self.path}/preview", sent)
+
+    async def begin(self, preview: Any) -> Any:
+        return await self.site.browser("POST", self.path, {"preview": preview["id"], "events": preview["events"]})
+
+
+async def test_paths_are_previewed_and_rewritten(site: Site) -> None:
+    """The visitor in memory has the new page; the old texts are deleted a minute later, and the rule with them."""
+    rewrites = Rewrites(site)
+    await site.send("/item/1", 2)
+    await site.send("/item/2", 1)
+    await site.send("/user/ann@example.com/orders", 1)
+    preview = (await rewrites.preview("/item/*", "/item/*")).json["data"]
+    assert (preview["events"], preview["paths"], preview["days"]) == (3, 2, 1)
+    assert preview["samples"] == [{"old": "/item/1", "new": "/item/*"}, {"old": "/item/2", "new": "/item/*"}]
+    assert (preview["not_covered"], preview["backups"]) == ([], [])
+    assert (preview["pattern"], preview["replacement"]) == ("/item/*", "/item/*")
+    # A preview is of one kind.
+    assert (await site.delete(preview)).json["error"]["code"] == "preview_outdated"
+    answer = await rewrites.begin(preview)
+    assert answer.status == 202, answer.text
+    record = await site.end()
+    assert (record["kind"], record["state"], record["events"], record["changed"]) == ("rewrite", "done", 3, 3)
+    assert (record["rule"], record["filters"]) == ({"pattern": "/item/*", "replacement": "/item/*"}, [])
+    pages = {"/a": 5, "/b": 4, "/item/*": 3}
+    assert await site.pageviews() == pages | {"/user/ann@example.com/orders": 1}
+    answer = await rewrites.begin((await rewrites.preview("*@*.*", "*")).json["data"])
+    assert answer.status == 202
+    await site.end()
+    assert await site.pageviews() == pages | {"/user/*/orders": 1}
+    # Of the session whose page is in memory: its next event ends the visit on another page.
+    assert site.app.sql(
+        "select text from visit join label on label.id = exit_page where text like '/%*%' group by text"
+    ) == [("/item/*",), ("/user/*/orders",)]
+    lines = site.app.sql("select detail from audit where action = 'paths_rewritten' order by number")
+    assert len(lines) == 2
+    assert '"pattern":"/item/*"' in lines[0][0].replace('": "', '":"')
+    await site.app.background_work.stop()
+    site.app.clock.advance(61)
+    await site.app.background_work.deletion_worker.work()
+    assert site.app.sql("select text from label where text like '/item/%' or text like '%@%'") == [("/item/*",)]
+    assert site.app.sql("select distinct has_texts, rule from deletion") == [(0, "[]")]
+    assert (await site.state())[0]["rule"] is None
+
+
+async def test_pages_that_only_crawlers_and_heatmaps_have_are_rewritten(site: Site) -> None:
+    rewrites, page = Rewrites(site), "https://example.com/user/ann@example.com"
+    crawled = {"website_id": site.id, "type": "pageview", "url": page}
+    await site.app.collect(crawled, headers={"Origin": "https://example.com"}, ua=GPTBOT)
+    points = {"website_id": site.id, "type": "heatmap", "url": f"{page}/map", "viewport_width": 1280}
+    answer = await site.app.collect(points | {"points": [{"x": 0.5, "y": 100, "kind": "click"}]})
+    assert answer.status == 202, answer.text
+    # Of a part of a day they are not covered.
+    part = (await rewrites.preview("*@*.*", "*", **{"to": "2026-11-18T23:00:00Z"})).json["data"]
+    assert (part["events"], part["paths"], part["not_covered"]) == (0, 0, ["heatmaps", "crawlers"])
+    preview = (await rewrites.preview("*@*.*", "*")).json["data"]
+    assert (preview["events"], preview["paths"], preview["not_covered"]) == (0, 2, [])
+    assert {"old": "/user/ann@example.com", "new": "/user/*"} in preview["samples"]
+    assert (await rewrites.begin(preview)).status == 202
+    assert (await site.end())["state"] == "done"
+    pages = "select text from {} join label on label.id = pathname"
+    assert site.app.sql(pages.format("crawler_day")) == [("/user/*",)]
+    (row,) = (await site.browser("GET", site.path.replace("/deletions", "/heatmap-pages"))).json["data"]
+    assert row["value"] == "/user/*/map"
+
+
+async def test_a_deletion_waits_for_free_space(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its days get rows beside their columns."""
+    full = DiskSpace(1_000_000, 4_000_000, 0, 100_000_000)
+    removal = site.app.background_work.removal
+    monkeypatch.setattr(removal, "_space", lambda: full)
+    await site.delete((await site.preview("filter_pathname=/a")).json["data"])
+    assert not any([await turn.step() for turn in await removal.turns()])
+    assert (await site.state())[0]["changed"] == 0
+    monkeypatch.undo()
+    assert (await site.end())["changed"] == 5
+
+
+async def test_a_rewriting_is_stopped(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it runs, neither a deletion nor another one begins; what has the new path keeps it."""
+    monkeypatch.setattr(event_deletion, "_ROWS", 1)
+    await site.app.background_work.stop()
+    rewrites = Rewrites(site)
+    preview = (await rewrites.preview("/a", "/c")).json["data"]
+    assert (await rewrites.begin(preview)).status == 202
+    assert (await rewrites.begin(preview)).json["error"]["code"] == "deletion_running"
+    assert (await site.delete((await site.preview("filter_pathname=/b")).json["data"])).status == 409
+    (turn,) = await site.app.background_work.removal.turns()
+    await turn.step()
+    answer = await site.browser("DELETE", f"{site.path}/1")
+    assert (answer.status, answer.json["data"][0]["state"]) == (200, "stopped")
+    changed = answer.json["data"][0]["changed"]
+    assert 0 < changed < 5
+    assert await site.pageviews() == {"/a": 5 - changed, "/b": 4, "/c": changed}
+    assert site.app.sql("select action from audit order by number desc limit 1") == [("rewriting_stopped",)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "field"),
+    [
+        ("", "/a", "pattern"),
+        ("/a", "", "replacement"),
+        ("/a", "b", "replacement"),
+        ("a", "/b", "pattern"),
+        ("*", "x", "pattern"),
+        ("/a?b", "/a", "pattern"),
+        ("/a", "/a#b", "replacement"),
+        ("/**/a", "/a", "pattern"),
+        ("/" + "a" * 500, "/a", "pattern"),
+        ("/a", 1, "replacement"),
+    ],
+    ids=str,
+)
+async def test_an_invalid_rule_names_its_field(site: Site, pattern: str, replacement: Any, field: str) -> None:
+    """400 with the field at fault."""
+    answer = await Rewrites(site).preview(pattern, replacement)
+    assert (answer.status, answer.json["error"]["code"], answer.json["error"]["field"]) == (400, "invalid_field", field)
 
 
 async def test_a_preview_belongs_to_one_website_and_is_the_newest(site: Site) -> None:
@@ -112,10 +241,10 @@ async def test_a_deletion_continues_after_a_restart_and_can_be_stopped(
     for _ in range(2):
         (turn,) = await removal.turns()
         await turn.step()
-    assert (await site.state())[0]["deleted"] < 4
+    assert (await site.state())[0]["changed"] < 4
     await site.app.restart()
     found = await site.end()
-    assert (found["state"], found["deleted"]) == ("done", 4)
+    assert (found["state"], found["changed"]) == ("done", 4)
     assert await site.pageviews() == {"/a": 5}
     await site.app.background_work.stop()
     preview = (await site.preview("filter_pathname=/a")).json["data"]
@@ -125,7 +254,7 @@ async def test_a_deletion_continues_after_a_restart_and_can_be_stopped(
     answer = await site.browser("DELETE", f"{site.path}/2")
     assert (answer.status, answer.json["data"][0]["state"]) == (200, "stopped")
     assert await site.app.background_work.removal.turns() == []
-    left = 5 - answer.json["data"][0]["deleted"]
+    left = 5 - answer.json["data"][0]["changed"]
     assert sum((await site.pageviews()).values()) == left
     assert 0 < left < 5
     assert (await site.browser("DELETE", f"{site.path}/3")).json["error"]["code"] == "unknown_deletion"
@@ -183,7 +312,7 @@ async def test_texts_of_deleted_events_are_deleted(site: Site) -> None:
     site.app.clock.advance(61)
     await site.app.background_work.deletion_worker.work()
     assert site.app.sql(stored) == [(0,)]
-    assert site.app.sql("select has_texts, filters from deletion") == [(0, "[]")]
+    assert site.app.sql("select has_texts, filters, rule from deletion") == [(0, "[]", "[]")]
     assert await site.app.background_work.deletion_worker.turns() == []
     assert await site.pageviews() == {"/a": 5, "/b": 4}
     await site.send("/ann@example.com", 1)

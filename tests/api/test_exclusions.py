@@ -3,14 +3,16 @@
 import random
 import re
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tally.accounts.api_keys import Grant
 from tally.api.exclusions import MAX_CHARACTERS, MAX_VALUES
 from tally.events.exclusions import KINDS, Exclusions
 from tests.api.test_rejected_events import counted
-from tests.support.app import GOOGLEBOT, Answer, App
+from tests.support.app import GOOGLEBOT, Answer, App, MakeApp
 from tests.support.cases import cases
 from tests.support.page_client import PageClient, logged_in
 
@@ -39,12 +41,15 @@ class Own:
     def lists(self, answer: Answer) -> dict[str, Any]:
         data: dict[str, Any] = answer.json["data"]
         assert data.pop("your_address") == self.owner.ip
+        self.server_lists = data.pop("lists")
         return data
 
-    async def send(self, pathname: str = "/", host: str = "example.com", ip: str = GERMAN, **more: Any) -> str:
-        """Send a pageview; return the code of its rejection, "" if it is accepted."""
+    async def send(
+        self, pathname: str = "/", host: str = "example.com", ip: str = GERMAN, *, web: bool = False, **more: Any
+    ) -> str:
+        """Send a pageview, `web` with the header of a browser; return the code of its rejection, "" if accepted."""
         event = {"type": "pageview", "website_id": self.website, "url": f"https://{host}{pathname}"} | more
-        answer = await self.app.collect(event, ip=ip)
+        answer = await self.app.collect(event, ip=ip, headers=WEB if web else {})
         assert answer.status == 202, answer.text
         return answer.json["errors"][0]["code"] if answer.json["rejected"] else ""
 
@@ -213,6 +218,104 @@ async def test_a_page_of_the_website_is_no_spam(app: App) -> None:
     event = {"type": "pageview", "website_id": website, "url": "https://semalt.com/a"}
     answer = await app.collect(event | {"referrer": "https://www.semalt.com/"}, ip=GERMAN)
     assert answer.json["accepted"] == 1
+
+
+# --- data centres
+
+WEB = {"Origin": "https://example.com"}
+HOSTED = "203.0.113.7"
+
+
+@pytest.fixture
+async def hosted(make_app: MakeApp, tmp_path: Path) -> Own:
+    """A server with a list of data centres."""
+    path = tmp_path / "ranges.txt"
+    path.write_text("# date: 2026-10-26\n203.0.113.0/24\n!203.0.113.128/25\n2001:db8::/32\n")
+    own = Own(await make_app(datacenter_ranges=path, trusted_proxy=("127.0.0.0/8",)))
+    await own.fill()
+    return own
+
+
+async def test_data_centres_are_excluded_where_switched_on(hosted: Own) -> None:
+    assert await hosted.read() == EMPTY | {"datacenters": False}
+    assert await hosted.send("/before", ip=HOSTED, web=True) == ""
+    assert await hosted.exclude(datacenters=True) == EMPTY | {"datacenters": True}
+    assert await hosted.send("/a", ip=HOSTED, web=True) == "datacenter"
+    assert await hosted.send("/a", ip="2001:db8::5", web=True) == "datacenter"
+    for ip in ("203.0.113.128", GERMAN, "2001:db9::"):
+        assert await hosted.send("/b", ip=ip, web=True) == ""
+    assert set(await hosted.stored()) == {"/before", "/b"}
+    assert hosted.app.sql("select sum(events) from account_usage") == [(4,)], "nothing of the month"
+    assert await counted(hosted.app, hosted.website) == {"datacenter": 2}
+    (sample,) = (await hosted.app.get(f"/api/v1/websites/{hosted.website}/rejected", hosted.key)).json["data"][
+        "samples"
+    ]
+    assert (sample["code"], sample["host"], sample["field"]) == ("datacenter", None, None)
+    # The lists of the website come first.
+    await hosted.exclude(addresses=[HOSTED])
+    assert await hosted.send("/a", ip=HOSTED, web=True) == "excluded_address"
+    await hosted.app.restart()
+    assert (await hosted.read())["datacenters"] is True
+    await hosted.exclude(datacenters=False, addresses=[])
+    assert await hosted.send("/a", ip=HOSTED, web=True) == ""
+
+
+async def test_apps_and_servers_in_data_centres_count(hosted: Own) -> None:
+    """Events without web headers, by a key, and those that a server sends for visitors."""
+    await hosted.exclude(datacenters=True)
+    assert await hosted.send(ip=HOSTED) == ""
+    event = {"type": "event", "event_name": "signup", "session_id": "visitor-1"}
+    key = await hosted.app.key(grant=Grant(("import",)))
+    path = f"/api/v1/websites/{hosted.website}/events"
+    answer = await hosted.app.collect(
+        {"events": [event]}, path=path, ip=HOSTED, headers=WEB | {"Authorization": f"Bearer {key}"}
+    )
+    assert (answer.status, answer.json["accepted"]) == (202, 1)
+    hits = {"hits": [{"path": "/a", "ip": HOSTED, "user_agent": "Mozilla/5.0 (X11; Linux x86_64)"}]}
+    token = {"Authorization": f"Bearer {hosted.website}"}
+    answer = await hosted.app.collect(hits, path="/api/v0/count", headers=token | WEB, ip=HOSTED)
+    assert answer.status == 202
+    assert await counted(hosted.app, hosted.website) == {}
+
+
+async def test_another_website_counts_data_centres(hosted: Own) -> None:
+    await hosted.exclude(datacenters=True)
+    other = await hosted.app.website("example.org")
+    event = {"type": "pageview", "website_id": other, "url": "https://example.org/"}
+    answer = await hosted.app.collect(event, ip=HOSTED, headers={"Origin": "https://example.org"})
+    assert answer.json["accepted"] == 1
+
+
+async def test_a_server_without_the_list_has_no_switch(own: Own) -> None:
+    assert "datacenters" not in await own.read()
+    answer = await own.owner("PATCH", own.path, {"datacenters": True})
+    assert (answer.status, answer.json["error"]["field"]) == (400, "datacenters")
+    assert "--datacenter-ranges" in answer.json["error"]["message"]
+
+
+@cases("given", [None, 1, "true", []])
+async def test_the_switch_is_true_or_false(hosted: Own, given: Any) -> None:
+    answer = await hosted.owner("PATCH", hosted.path, {"datacenters": given})
+    assert (answer.status, answer.json["error"]["message"]) == (400, "datacenters must be false or true.")
+
+
+async def test_lists_of_the_server_have_dates(hosted: Own) -> None:
+    await hosted.read()
+    names = {one["name"]: one for one in hosted.server_lists}
+    assert list(names) == ["crawlers", "referrer_spam", "datacenters"]
+    assert {one["source"] for name, one in names.items() if name != "datacenters"} == {"bundled"}
+    # The clock of the tests is at 2026-11-17.
+    assert names["datacenters"] == {
+        "name": "datacenters",
+        "source": "file",
+        "date": "2026-10-26",
+        "entries": 3,
+        "is_old": False,
+    }
+    assert names["crawlers"]["entries"] > 1_000
+    hosted.app.clock.advance(9 * 86_400)
+    await hosted.read()
+    assert [one["is_old"] for one in hosted.server_lists] == [False, False, True]
 
 
 # --- checks of what is entered

@@ -45,6 +45,8 @@ SCOPE_OF = {
     **{f"{method} {SITE}/{of.path}/{{definition}}": "manage" for of in KINDS for method in ("PATCH", "DELETE")},
     **{f"{method} {SITE}/deletions": "manage" for method in ("GET", "POST")},
     f"POST {SITE}/deletions/preview": "manage",
+    f"POST {SITE}/rewrites": "manage",
+    f"POST {SITE}/rewrites/preview": "manage",
     f"DELETE {SITE}/deletions/{{number}}": "manage",
     **{f"{method} {SITE}/imports": "import" for method in ("GET", "POST")},
     **{f"{method} {SITE}/imports/upload": "import" for method in ("POST", "PATCH", "DELETE")},

@@ -155,6 +155,7 @@ CHANGES = [
     ("POST", "/api/account/websites/x/imports/1/undo"),
     *(("POST", f"/api/account/websites/x/deletions{path}") for path in ("", "/preview")),
     ("DELETE", "/api/account/websites/x/deletions/1"),
+    *(("POST", f"/api/account/websites/x/rewrites{path}") for path in ("", "/preview")),
     ("POST", "/api/share/x/password"),
 ]
 REFUSED_SITES = ["cross-site", "same-site", "", "SAME-ORIGIN", "same-origin, none"]

@@ -16,6 +16,7 @@ from aiohttp import ClientResponse
 from tally.notices import mail
 from tally.notices.mail import MailServer, mail_server
 from tally.notices.outbox import New
+from tally.notices.reasons import REASONS, code_of
 from tally.settings import BadSetting, settings_from
 from tally.timestamps import DAY_MS
 from tests.support.app import OWNER, App, MakeApp
@@ -28,6 +29,7 @@ __all__ = ["authority"]
 CHANNELS = "/api/account/channels"
 BASE = "https://stats.example.com"
 OUTSIDER = "reader@elsewhere.example"
+SENT = {"ok": True, "status": 250, "error": None, "error_code": None}
 
 
 class Owner:
@@ -108,7 +110,12 @@ async def test_a_notice_arrives_with_its_headers_and_two_forms(owner: Owner) -> 
 async def test_a_test_is_sent_at_once_and_shows_what_the_server_answered(owner: Owner) -> None:
     made = await owner.channel()
     test = f"{CHANNELS}/{made['id']}/test"
-    assert (await owner.browser("POST", test)).json["data"] == {"ok": True, "status": 250, "error": None}
+    assert (await owner.browser("POST", test)).json["data"] == {
+        "ok": True,
+        "status": 250,
+        "error": None,
+        "error_code": None,
+    }
     assert owner.box.mails[0]["Subject"] == "Test from Tally"
     owner.box.rcpt = ["550 5.7.1 <x>\x01 relaying denied"]
     shown = (await owner.browser("POST", test)).json["data"]
@@ -308,6 +315,7 @@ async def test_tls_with_a_password(authority: trustme.CA, is_implicit: bool) -> 
         assert (box.was_encrypted, box.users) == ([True], [USER.encode()])
         outcome = await mail.send(own._replace(password="wrong"), message())
         assert outcome.error.startswith("the mail server refused the user or the password: SMTP 535")
+        assert code_of(outcome.error) == "mail_sign_in"
         # The operator may correct it: the notice is tried again.
         assert not outcome.is_final
 
@@ -335,8 +343,13 @@ async def test_a_server_that_is_silent_or_gone() -> None:
         assert outcome.error == "the mail server did not answer in time"
         port = silent.getsockname()[1]
     outcome = await mail.send(server_at(port), message())
-    assert outcome.error == "the connection to the mail server failed"
+    assert (outcome.error, code_of(outcome.error)) == (REASONS["mail_refused"], "mail_refused")
     assert not outcome.is_final
+    nowhere = await mail.send(server_at(port)._replace(host="mail.invalid"), message())
+    assert code_of(nowhere.error) == "mail_host_not_found"
+    with mailbox() as box:
+        plain_text = await mail.send(server_at(box.port, is_implicit=True), message())
+        assert code_of(plain_text.error) == "mail_no_tls"
 
 
 async def test_a_server_that_speaks_no_smtp() -> None:
@@ -348,6 +361,71 @@ async def test_a_server_that_speaks_no_smtp() -> None:
         outcome = await mail.send(server_at(server.sockets[0].getsockname()[1]), message())
     assert not outcome.is_sent
     assert len(outcome.error) < 300
+
+
+# --- connections of a batch
+
+
+def to(address: str) -> EmailMessage:
+    made = message()
+    made.replace_header("To", address)
+    made["Message-ID"] = f"<{address}>"
+    return made
+
+
+async def test_the_mails_of_a_batch_have_one_connection(owner: Owner) -> None:
+    for _ in range(6):
+        await owner.channel()
+    owner.box.rcpt = ["250 OK", "550 5.1.1 no such user"]
+    await owner.raise_notice("a")
+    # One that is refused ends neither the connection nor the others.
+    assert sorted(owner.states()[:6]) == ["failed", *["sent"] * 5]
+    assert owner.box.connections == 1
+
+
+async def test_a_receiver_that_hangs_holds_up_no_other() -> None:
+    with mailbox() as box:
+        box.slow = {"a@example.com"}
+        connections = mail.Connections(server_at(box.port, has_tls=False))
+        slow = asyncio.create_task(connections.send(to("a@example.com")))
+        while not box.connections:
+            await asyncio.sleep(0.01)
+        others = [connections.send(to(f"{name}@example.com")) for name in "bcd"]
+        assert all(one.is_sent for one in await asyncio.gather(*others))
+        assert not slow.done()
+        box.slow.clear()
+        assert (await slow).is_sent
+        assert box.connections <= 4
+        connections.close()
+
+
+async def test_a_connection_that_drops_in_the_middle_of_a_batch() -> None:
+    """What may have arrived is sent again with its Message-ID, and the next mail has a connection of its own."""
+    with mailbox() as box:
+        connections = mail.Connections(server_at(box.port, has_tls=False))
+        assert (await connections.send(to("a@example.com"))).is_sent
+        box.replies = ["drop"]
+        dropped = await connections.send(to("b@example.com"))
+        assert (dropped.error, dropped.is_final) == (REASONS["mail_closed"], False)
+        for name in ("b", "c"):
+            assert (await connections.send(to(f"{name}@example.com"))).is_sent
+        assert box.recipients == [f"{name}@example.com" for name in "abbc"]
+        assert box.mails[1]["Message-ID"] == box.mails[2]["Message-ID"]
+        assert box.connections == 2
+        connections.close()
+
+
+async def test_an_answer_that_comes_late_is_not_that_of_the_next_mail() -> None:
+    with mailbox() as box:
+        connections = mail.Connections(server_at(box.port, has_tls=False))
+        box.gate.clear()
+        box.replies = ["250 OK", "554 5.6.0 spam"]
+        late = await connections.send(to("a@example.com"), 0.3)
+        assert late.error == REASONS["mail_timeout"]
+        box.gate.set()
+        assert (await connections.send(to("b@example.com"))).error == "SMTP 554 5.6.0 spam"
+        assert box.connections == 2
+        connections.close()
 
 
 # --- settings

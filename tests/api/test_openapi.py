@@ -268,7 +268,7 @@ def test_codes_of_rejected_events() -> None:
         *("invalid_type", "invalid_website_id", "unknown_website", "origin_not_allowed", "missing_field"),
         *("invalid_field", "invalid_url", "invalid_event_data", "event_data_too_large", "timestamp_too_old"),
         *("timestamp_in_future", "monthly_limit_reached", "no_assignment", "crawler"),
-        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname", "referrer_spam"),
+        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname", "referrer_spam", "datacenter"),
     ]
 
 

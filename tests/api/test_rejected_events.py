@@ -150,7 +150,7 @@ CODES = (
     *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname"),
     *("without_referrer", "without_query", "without_language", "without_device", "without_browser", "without_os"),
     *("without_os_version", "without_platform", "without_app_version", "value_cut", "without_event_data"),
-    *("without_title", "referrer_spam"),
+    *("without_title", "referrer_spam", "datacenter"),
 )
 
 

@@ -80,6 +80,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/account/websites/{id}/alerts(/{alert}(/snooze)?)?": ACCOUNT,
     r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,
     r"/api/account/websites/{id}/deletions(/(preview|{number}))?": ACCOUNT,
+    r"/api/account/websites/{id}/rewrites(/preview)?": ACCOUNT,
     r"/api/share/{token}/(badge|counter)\.svg": BADGE,
     r"/api/share/{token}(/password)?": ACCOUNT,
     r"/mcp|/oauth/(register|token)": ACCOUNT,

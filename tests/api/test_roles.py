@@ -101,6 +101,8 @@ LEAST_OF_ROUTE: dict[str, Role | None] = {
     f"DELETE {WEBSITE}/share-links/{{link}}": "editor",
     **{f"{method} {WEBSITE}/deletions": "admin" for method in ("GET", "POST")},
     f"POST {WEBSITE}/deletions/preview": "admin",
+    f"POST {WEBSITE}/rewrites": "admin",
+    f"POST {WEBSITE}/rewrites/preview": "admin",
     f"DELETE {WEBSITE}/deletions/{{number}}": "admin",
     f"GET {WEBSITE}/imports": "admin",
     f"POST {WEBSITE}/imports": "admin",

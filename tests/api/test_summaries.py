@@ -1,16 +1,20 @@
 """Summaries: when they are sent, what they say, who may have them; figures are those of the read API."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import html5lib
 import pytest
 
 from tally.api.context import READ_API
 from tally.api.summaries import Summaries
+from tally.engine.values import BeyondRetention
 from tally.notices.channels import MAX_CHANNELS
+from tally.notices.outbox import Content, New
 from tally.notices.texts import LANGUAGES, text
 from tally.timestamps import DAY_MS
 from tests.api.test_oauth import member
@@ -143,6 +147,91 @@ async def test_a_summary_of_a_week_has_the_figures_of_the_read_api(owner: Owner)
     assert len(bars) == 7
 
 
+async def test_a_summary_with_filters_has_the_figures_of_the_read_api_with_them(owner: Owner) -> None:
+    id = await website_of(owner)
+    await fill(owner.app, id)
+    filters = ["filter_pathname=/", "filter_pathname=/new", "filter_referrer!=search.example"]
+    made = await owner.report(period="week", channels=[await owner.channel()], websites=[id], filters=filters)
+    assert made["filters"] == filters
+    await owner.at("2026-11-23T08:00:10+00:00")
+    (received,) = owner.box.mails
+    words, html = (part.get_content() for part in received.iter_parts())
+    written = "filter_pathname=/&filter_pathname=/new&filter_referrer!=search.example"
+    query = f"from=2026-11-16&to=2026-11-22&tz=UTC&{written}"
+    key = await owner.app.key()
+    stats = (await owner.app.get(f"/api/v1/websites/{id}/stats?{query}", key)).json["data"]
+    assert 0 < stats["visitors"] < 6
+    assert f"Visitors: {stats['visitors']}" in words
+    assert f"Pageviews: {stats['pageviews']}" in words
+    assert "Only: page is /, page is /new, referrer is not search.example" in words
+    parsed = html5lib.parse(html, namespaceHTMLElements=False)
+    assert "Only: page is /" in "".join(parsed.itertext())
+    (link,) = re.findall(rf"({BASE}/websites/\S+)", words)
+    opened = parse_qsl(urlsplit(link).query)
+    assert [f"{name}={value}" for name, value in opened if name.startswith("filter_")] == filters
+    # Without filters it may be of several websites again.
+    one = f"{REPORTS}/{made['id']}"
+    assert (await owner.browser("PATCH", one, {"websites": None})).status == 400
+    assert (await owner.browser("PATCH", one, {"websites": None, "filters": []})).status == 200
+
+
+async def test_filters_whose_events_are_gone_hold_up_no_later_summary(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await website_of(owner)
+    more = {"channels": [await owner.channel()], "websites": [id], "filters": ["filter_pathname=/"]}
+    for period in ("month", "day"):
+        await owner.report(period=period, skip_empty=False, **more)
+    real, kept_ms = owner.app.node.engine.reports.stats, owner.app.clock.wall_ms()
+
+    async def stats(scopes: Any, requester: Any) -> Any:
+        if min(scope.from_ms for scope in scopes) < kept_ms:
+            raise BeyondRetention(kept_ms)
+        return await real(scopes, requester)
+
+    monkeypatch.setattr(owner.app.node.engine.reports, "stats", stats)
+    await owner.at("2026-12-01T08:00:10+00:00")
+    listed = (await owner.browser("GET", REPORTS)).json["data"]
+    assert {one["next_at"][:10] for one in listed} == {"2026-12-02", "2027-01-01"}
+    assert [one["Subject"] for one in owner.box.mails] == ["example.com: 0 visitors, 30 Nov 2026"]
+    # The day before is kept no more: the figures of the first day have no change.
+    kept_ms = owner.app.clock.wall_ms() - 32 * 3_600_000
+    await owner.at("2026-12-02T08:00:10+00:00")
+    assert owner.box.mails[1]["Subject"] == "example.com: 0 visitors, 1 Dec 2026"
+
+
+async def test_alerts_of_the_period_are_in_the_summary(owner: Owner) -> None:
+    id = await website_of(owner)
+    await fill(owner.app, id)
+    number = owner.app.registry.website(id).number
+    hour = {
+        "alert": "0" * 16,
+        "website": id,
+        "from": "2026-11-17T13:00:00.000+00:00",
+        "to": "2026-11-17T14:00:00.000+00:00",
+    }
+    spike = hour | {"kind": "spike", "visits": 40, "usual": 9.5, "sources": [], "pages": []}
+    source = hour | {"kind": "new_source", "source": "news.example", "visits": 3}
+    outside = spike | {"from": "2026-11-18T09:00:00.000+00:00", "to": "2026-11-18T10:00:00.000+00:00"}
+    await owner.channel(kind="feed", address=None)
+    channel = await owner.channel(language="de")
+    for fact, data in enumerate((spike, source, outside)):
+        content = Content("Title", "Text", "", data)
+        new = New(1, "alert.fired", str(fact), lambda _, content=content: content, 2**50, website=number)
+        await sender_of(owner.app).add(new)
+    await owner.report(period="day", channels=[channel], websites=[id])
+    preview = f"{REPORTS}/{(await owner.browser('GET', REPORTS)).json['data'][0]['id']}/preview"
+    shown = (await owner.browser("GET", f"{preview}?language=en")).json["data"]
+    line = (
+        "17 Nov 2026, 13:00: example.com: far more visits than usual. Visits: 40, usual at this time of the week: 9.5"
+    )
+    for words in (shown["text"], html5lib.parse(shown["html"], namespaceHTMLElements=False)):
+        said = words if isinstance(words, str) else "\n".join(words.itertext())
+        assert said.count(line) == 1
+        assert "17 Nov 2026: example.com: new source news.example" in said
+        assert "18 Nov" not in said
+
+
 async def test_missed_periods_are_one_and_late_ones_expire(owner: Owner) -> None:
     id = await website_of(owner)
     channel = await owner.channel()
@@ -193,6 +282,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"websites": ["x"]}, "websites"),
     ({"websites": [["x"]]}, "websites"),
     ({"skip_empty": 1}, "skip_empty"),
+    ({"filters": ["filter_country=DE"]}, "filters"),
+    ({"filters": ["filter_planet=Mars"]}, "filters"),
+    ({"filters": ["country=DE"]}, "filters"),
+    ({"filters": "filter_country=DE"}, "filters"),
+    ({"filters": ["filter_country=DE"] * 21}, "filters"),
     ({"other": 1}, "other"),
 ]
 

@@ -112,12 +112,12 @@ def sample() -> Sample:
 
 
 @contextmanager
-def sample_server(folder: Path) -> Iterator[SampleServer]:
-    """Yield a server with sample events, in a directory."""
+def sample_server(folder: Path, *options: str) -> Iterator[SampleServer]:
+    """Yield a server with sample events, in a directory, started with options."""
     made = sample()
     db = Path(shutil.copy(made.db, folder))
     # All tests of a module come from one session within some minutes.
-    server = Server(db, ("--key-per-minute", "100000"), {}, folder / "stderr.log", [])
+    server = Server(db, ("--key-per-minute", "100000", *options), {}, folder / "stderr.log", [])
     try:
         yield SampleServer(server, made.key, made.website, made.empty, made.second)
     finally:

@@ -1,4 +1,5 @@
-"""Deletion of events in the settings of a website: filters of the dashboard and of a segment, preview, deletion."""
+"""Deletion of events and rewriting of paths in the settings of a website: filters of the dashboard and of a segment, or
+a rule, preview, change."""
 
 import os
 import re
@@ -53,3 +54,46 @@ def test_events_are_previewed_and_deleted_on_the_page(serve: Serve, open_page: O
         card.screenshot(path=Path(os.environ["SCREENSHOTS"]) / "deletion-done.png")
     figures = ask(page, server, "GET", f"{path}/stats?period=7d")[1]["data"]
     assert figures["pageviews"] == 1
+
+
+def test_paths_are_previewed_and_rewritten_on_the_page(serve: Serve, open_page: OpenPage) -> None:
+    """By keyboard, on both sizes and in both color schemes; the ready rule for e-mail addresses."""
+    server = serve()
+    page = open_page(viewport=SIZES["wide"], color_scheme="light", locale="en-GB")
+    set_up(page, server)
+    website = add_website(page, server)
+    path = f"/api/account/websites/{website['id']}"
+    for name in ("/item/1", "/item/2", "/item/2/reviews", "/user/ann@example.com"):
+        send_view(server, website["id"], name)
+    page.goto(f"{server.url}/websites/{website['id']}/settings/data")
+    card = page.locator("#rewrite-paths")
+    today = page.evaluate("new Date().toISOString().slice(0, 10)")
+    card.get_by_label("From").fill(today)
+    card.get_by_label("To", exact=True).fill(today)
+    card.get_by_label("Paths", exact=True).fill("/item/*")
+    card.get_by_label("New path").fill("/item/*")
+    card.get_by_role("button", name="Preview").press("Enter")
+    expect(card.get_by_text("2 events", exact=True)).to_be_visible()
+    expect(card.get_by_text("2 paths", exact=True)).to_be_visible()
+    expect(card.get_by_text("/item/1 → /item/*")).to_be_visible()
+    for name, size in SIZES.items():
+        for scheme in ("light", "dark"):
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == [], (name, scheme)
+            if "SCREENSHOTS" in os.environ:
+                card.screenshot(path=Path(os.environ["SCREENSHOTS"]) / f"rewriting-{name}-{scheme}.png")
+    card.get_by_label("Type 2 to confirm that the paths of these events are rewritten").fill("2")
+    card.get_by_role("button", name="Rewrite paths").press("Enter")
+    expect(card.get_by_text("Done · 2 events rewritten")).to_be_visible()
+    card.get_by_role("button", name="E-mail addresses in paths").press("Enter")
+    expect(card.get_by_label("Paths", exact=True)).to_be_focused()
+    card.get_by_role("button", name="Preview").press("Enter")
+    expect(card.get_by_text("/user/ann@example.com → /user/*")).to_be_visible()
+    card.get_by_label("Type 1 to confirm that the path of this event is rewritten").fill("1")
+    card.get_by_role("button", name="Rewrite paths").press("Enter")
+    expect(card.get_by_text("Done · 1 event rewritten")).to_be_visible()
+    if "SCREENSHOTS" in os.environ:
+        card.screenshot(path=Path(os.environ["SCREENSHOTS"]) / "rewriting-done.png")
+    rows = ask(page, server, "GET", f"{path}/top/pathname?period=7d")[1]["data"]
+    assert {row["value"]: row["pageviews"] for row in rows} == {"/item/*": 2, "/item/2/reviews": 1, "/user/*": 1}

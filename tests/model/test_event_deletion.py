@@ -1,4 +1,5 @@
-"""Deletion of events by filter: all reports equal those of a database that never had the events.
+"""Deletion of events by filter: all reports equal those of a database that never had the events. Rewriting of paths:
+they equal those of a database that has had the new paths from the beginning.
 
 Each random history is given to two servers: from the first the events that match filters are deleted; the second gets
 only the others. What an event carried as its acquisition is known of the event that decided it for its visit alone
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tally.events.path_rules import PathRule
 from tally.maintenance.verify import verdicts
 from tally.reports.deletion_preview import DeletionPreview, preview
 from tally.storage.database import connect_reader, snapshot
@@ -190,14 +192,15 @@ class Twin:
         ]
         return found
 
-    def preview(self, written: Sequence[str], span: tuple[int, int]) -> DeletionPreview:
-        """Return what a deletion would delete."""
+    def preview(self, written: Sequence[str], span: tuple[int, int], rule: PathRule | None = None) -> DeletionPreview:
+        """Return what a deletion would delete, or a rule would rewrite."""
         with contextlib.closing(connect_reader(self.imports.db)) as reader, snapshot(reader):
-            return preview(reader, 1, span, filters_of(written), last_id(reader))
+            return preview(reader, 1, span, filters_of(written), last_id(reader), rule)
 
-    def delete(self, written: Sequence[str], span: tuple[int, int]) -> DeletionPreview:
-        """Delete events, and return what the preview said."""
-        return delete_events(self.imports.sync_app.app, self.imports.sync_app.run, 1, filters_of(written), span)
+    def delete(self, written: Sequence[str], span: tuple[int, int], rule: PathRule | None = None) -> DeletionPreview:
+        """Delete events or rewrite their paths, and return what the preview said."""
+        app, run = self.imports.sync_app.app, self.imports.sync_app.run
+        return delete_events(app, run, 1, filters_of(written), span, rule)
 
     def check(self) -> None:
         """Check the database."""
@@ -278,6 +281,73 @@ def test_deleted_events_leave_nothing(twins: tuple[Twin, Twin], seed: int, monke
     assert found.events == sum(is_gone(event) for own in sources.values() for event in own)
     assert one.delete(filter.written, span) == found
     assert one.preview(filter.written, span).events == 0
+    expected = other.reports()
+    assert_equal(one.reports(), expected)
+    one.work()
+    assert_equal(one.reports(), expected)
+    one.check()
+    later = history(rng, 12, "live")
+    for twin in twins:
+        twin.send(later)
+        twin.work()
+    one.check()
+    assert_equal(one.reports(), other.reports())
+
+
+RULES = (
+    PathRule("/a", "/b"),
+    PathRule("/*", "/*"),
+    PathRule("/c/**", "/c"),
+    PathRule("*@*.*", "*"),
+    PathRule("/a/*", "/a"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.random_examples
+@pytest.mark.parametrize("seed", range(EXAMPLES))
+def test_rewritten_paths_are_those_of_the_beginning(
+    twins: tuple[Twin, Twin], seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Live and imported events, days before and after they are stored by column, and events that arrive afterwards."""
+    one, other = twins
+    rng = random.Random(f"rewriting {seed}")
+    monkeypatch.setattr(event_deletion, "_ROWS", rng.choice((2, 7, 1_000)))
+    monkeypatch.setattr(event_deletion, "_FEW_ROWS", rng.choice((2, 250)))
+    rule = RULES[seed % len(RULES)]
+    first, last = (0, 30) if seed % 3 else (rng.randrange(3), rng.randrange(3, 22))
+    end_ms = (NOON_MS // DAY_MS + 1) * DAY_MS
+    span = end_ms - last * DAY_MS, end_ms - first * DAY_MS
+    paths = ("/a", "/b", "/c", "/a/ann@example.com", "/c/1/2", "/a/bob%40example.com")
+    sources = {name: history(rng, 50, name) for name in ("live", "first", "second")}
+    for event in (event for events in sources.values() for event in events):
+        event["path"] = rng.choice(paths)
+
+    def rewritten(event: Event) -> Event:
+        is_covered = span[0] <= event["timestamp"] < span[1]
+        return event | {"path": rule.apply(event["path"])} if is_covered else event
+
+    for twin in twins:
+        parts = sources if twin is one else {name: [*map(rewritten, own)] for name, own in sources.items()}
+        twin.send(parts["live"])
+        for path, day in (*CLICKS, ("/c/1/2", 0), ("/a/ann@example.com", 1)):
+            midnight_ms = (NOON_MS // DAY_MS - day) * DAY_MS
+            in_span = span[0] <= midnight_ms and midnight_ms + DAY_MS <= span[1]
+            twin.click(rule.apply(path) if twin is other and in_span else path, day)
+        for name in ("first", "second"):
+            twin.take(parts[name])
+    if rng.random() < 0.7:
+        one.work()
+    other.work()
+    # What reports keep in memory must not hold afterwards.
+    one.reports()
+    changed = [event for own in sources.values() for event in own if rewritten(event) != event]
+    found = one.preview((), span, rule)
+    assert found.events == len(changed)
+    assert found.paths == len({event["path"] for event in changed})
+    assert all(rule.apply(old) == new for old, new in found.renamed)
+    assert one.delete((), span, rule) == found
+    assert one.preview((), span, rule).events == 0
     expected = other.reports()
     assert_equal(one.reports(), expected)
     one.work()

@@ -1,11 +1,15 @@
-"""SIGKILL while events are deleted by filter: the deletion continues at the next start, and nothing else is deleted."""
+"""SIGKILL while events are deleted by filter, or their paths rewritten: it continues at the next start, and no other
+event is changed."""
 
 import json
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tally.clock import Clock
 from tally.events.filters import Filter
+from tally.events.path_rules import PathRule
 from tally.reports.deletion_preview import preview
 from tally.storage.database import connect_reader, open_database, snapshot, transaction
 from tally.timestamps import DAY_MS
@@ -15,12 +19,15 @@ from tests.support.process import UNLIMITED, Command, Serve, until
 from tests.support.rollup_database import table_errors
 
 EVENTS, VISITORS = 12_000, 400
-DELETED = EVENTS // 3
+CHANGED = EVENTS // 3
 
 
 @parts
-def test_sigkill_during_a_deletion_of_events(part: int, serve: Serve, command: Command, tmp_path: Path) -> None:
-    """Three kills after random numbers of deleted events; visits and totals are then those of the events that stay."""
+@pytest.mark.parametrize("kind", ["delete", "rewrite"])
+def test_sigkill_during_a_deletion_of_events(
+    part: int, kind: str, serve: Serve, command: Command, tmp_path: Path
+) -> None:
+    """Three kills after random numbers of changed events; visits and totals are then those of the events that stay."""
     rng = rng_of(part, "kills during a deletion of events")
     db = tmp_path / "analytics.db"
     new_file(db)
@@ -34,27 +41,33 @@ def test_sigkill_during_a_deletion_of_events(part: int, serve: Serve, command: C
     with closing(open_database(db, create=False)) as connection:
         with snapshot(connection):
             span = now_ms - 30 * DAY_MS, now_ms + DAY_MS
-            found = preview(connection, 1, span, (Filter("pathname", "=", ("/1",)),), 1 << 40)
-        assert found.events == DELETED
+            filters = (Filter("pathname", "=", ("/1",)),) if kind == "delete" else ()
+            rule = PathRule("/1", "/2") if kind == "rewrite" else None
+            found = preview(connection, 1, span, filters, 1 << 40, rule)
+        assert found.events == CHANGED
         with transaction(connection):
             event_deletion.begin(connection, 1, found.plan, found.events, now_ms)
     with closing(connect_reader(db)) as reader:
 
-        def deleted() -> int:
-            return int(reader.execute("select deleted from deletion").fetchone()[0])
+        def changed() -> int:
+            return int(reader.execute("select changed from deletion").fetchone()[0])
 
         for _ in range(3):
-            server, enough = serve(*UNLIMITED), deleted() + rng.randrange(1, DELETED // 4)
-            until(lambda: deleted() >= enough, 120)  # noqa: B023
+            server, enough = serve(*UNLIMITED), changed() + rng.randrange(1, CHANGED // 4)
+            until(lambda: changed() >= enough, 120)  # noqa: B023
             server.kill()
-        assert deleted() < DELETED, "a deletion that was killed"
+        assert changed() < CHANGED, "a deletion that was killed"
         server = serve(*UNLIMITED)
         until(lambda: reader.execute("select state from deletion").fetchone() == ("done",), 120)
         until(lambda: not reader.execute("select 1 from rollup_state where state = 0").fetchone(), 120)
-        assert deleted() == DELETED
+        assert changed() == CHANGED
         assert server.terminate() == 0
         assert "ERROR" not in server.stderr()
         assert_empty(table_errors(reader, 1))
         pages = "select sum(pageviews) from total_15m"
-        assert reader.execute(pages).fetchone() == (EVENTS - DELETED,)
+        left = EVENTS - CHANGED * (kind == "delete")
+        assert reader.execute(pages).fetchone() == (left,)
+        with snapshot(reader):
+            assert preview(reader, 1, span, (Filter("pathname", "=", ("/2",)),), 1 << 40).events == left - EVENTS // 3
+            assert preview(reader, 1, span, (Filter("pathname", "=", ("/1",)),), 1 << 40).events == 0
         assert reader.execute("pragma integrity_check").fetchall() == [("ok",)]

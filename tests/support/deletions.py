@@ -6,6 +6,7 @@ from typing import Any
 
 from tally.api.params import parse_filters
 from tally.events.filters import Filter
+from tally.events.path_rules import PathRule
 from tally.reports.deletion_preview import DeletionPreview, preview
 from tally.storage.meta import ids_end
 from tally.transfer import event_deletion
@@ -25,12 +26,17 @@ def last_id(connection: sqlite3.Connection) -> int:
 
 
 def delete_events(
-    app: App, run: Run, website: int, filters: tuple[Filter, ...], span: tuple[int, int]
+    app: App,
+    run: Run,
+    website: int,
+    filters: tuple[Filter, ...],
+    span: tuple[int, int],
+    rule: PathRule | None = None,
 ) -> DeletionPreview:
-    """Delete events with the background work of a server; return what the preview said."""
+    """Delete events, or rewrite their paths, with the background work of a server; return what the preview said."""
 
     def read(connection: sqlite3.Connection) -> DeletionPreview:
-        return preview(connection, website, span, filters, last_id(connection))
+        return preview(connection, website, span, filters, last_id(connection), rule)
 
     found: DeletionPreview = run(app.node.database.read(read))
     run(app.admin(lambda connection: event_deletion.begin(connection, website, found.plan, found.events, NOON_MS)))

@@ -22,7 +22,8 @@ FROM = "Tally <stats@example.com>"
 class Mailbox:
     """Keeps the mails that it has accepted. `replies`: answers to the next messages in place of 250; `rcpt`: likewise
     to the recipients, `mail`: to the senders; "drop" closes the connection after DATA, without an answer. While `gate`
-    is closed, an accepted mail is not answered."""
+    is closed, an accepted mail is not answered. `slow`: recipients that are not answered as long as they are in it;
+    `connections`: how many there were."""
 
     def __init__(self) -> None:
         self.mails: list[EmailMessage] = []
@@ -32,6 +33,8 @@ class Mailbox:
         self.recipients: list[str] = []
         self.was_encrypted: list[bool] = []
         self.users: list[bytes | None] = []
+        self.slow: set[str] = set()
+        self.connections = 0
         self.gate = Event()
         self.gate.set()
         self.port = 0
@@ -47,6 +50,8 @@ class Mailbox:
     async def handle_RCPT(
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
+        while address in self.slow:
+            await asyncio.sleep(0.01)
         answer = self.rcpt.pop(0) if self.rcpt else "250 OK"
         if answer.startswith("250"):
             envelope.rcpt_tos.append(address)
@@ -89,6 +94,7 @@ def mailbox(
     has_starttls = context is not None and not is_implicit
 
     def new_session() -> SMTP:
+        box.connections += 1
         return SMTP(
             box,
             tls_context=context if has_starttls else None,

@@ -69,6 +69,7 @@ class Server:
         line = self.process.stdout.readline().decode()
         if not line.startswith("listening on "):
             self.process.wait()
+            self.process.stdout.close()
             raise AssertionError(f"the server did not start: {line!r} {self.stderr()}")
         self.url = line.removeprefix("listening on ").strip()
         self.pid = self.process.pid

@@ -1,4 +1,4 @@
-"""The command delete-events (docs/deleting-events.md)."""
+"""The commands delete-events and rewrite-paths (docs/deleting-events.md)."""
 
 import contextlib
 import io
@@ -44,10 +44,45 @@ def test_events_are_deleted_after_a_question(own: Imports) -> None:
     status, printed = command(own, "--filter", "pathname=/0", "--yes")
     assert (status, printed.splitlines()[-1]) == (0, "deleted 4 events")
     assert own.sql("select count(*) from event") == [(3,)]
-    assert own.sql("select state, events, deleted from deletion") == [("done", 4, 4)]
+    assert own.sql("select state, events, changed from deletion") == [("done", 4, 4)]
     assert own.sql("select via, action from audit where action = 'events_deleted'") == [("cli", "events_deleted")]
     status, printed = command(own, "--filter", "pathname=/0", "--yes")
     assert (status, printed.splitlines()[-1]) == (0, "nothing to delete")
+
+
+def rewrite(imports: Imports, *words: str) -> tuple[int, str]:
+    """Run rewrite-paths; return its status and what it prints on standard error."""
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors):
+        status = main(["rewrite-paths", "--website", imports.site.id, "--db", str(imports.db), *words])
+    return status, errors.getvalue()
+
+
+def test_paths_are_rewritten_after_a_question(own: Imports) -> None:
+    """Of all days, without a range."""
+    rule = "--pattern", "/*", "--replacement", "/*"
+    status, printed = rewrite(own, *rule, "--from", "2026-11-12", "--to", "2026-11-18")
+    assert status == 1
+    assert "matching: 7 events on 7 days; 2 paths rewritten" in printed
+    assert "/0 -> /*" in printed
+    assert "Nothing was rewritten: give --yes." in printed
+    status, printed = rewrite(own, *rule, "--yes")
+    assert (status, printed.splitlines()[-1]) == (0, "rewritten 7 events")
+    pages = "select text, count(*) from event join label on label.id = pathname group by 1"
+    assert own.sql(pages) == [("/*", 7)]
+    assert own.sql("select kind, state, changed, rule from deletion") == [("rewrite", "done", 7, '["/*","/*"]')]
+    assert own.sql("select action from audit where via = 'cli' and action = 'paths_rewritten'") == [
+        ("paths_rewritten",)
+    ]
+    status, printed = rewrite(own, *rule, "--yes")
+    assert (status, printed.splitlines()[-1]) == (0, "nothing to rewrite")
+
+
+def test_a_wrong_rule_is_named(own: Imports) -> None:
+    """Exit status 2, as wrong usage."""
+    status, printed = rewrite(own, "--pattern", "/a/**/b", "--replacement", "/a")
+    assert status == 2
+    assert "--pattern may have ** as its last segment alone." in printed
 
 
 def test_a_wrong_filter_is_named(own: Imports) -> None:

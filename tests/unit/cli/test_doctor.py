@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import HTTPError
@@ -619,6 +620,21 @@ def test_the_age_of_country_data(doctor: Doctor, tmp_path: Path, days: int, mark
     assert line.mark == mark
     assert str(path) in line.words
     assert todo in line.todo
+
+
+def test_the_list_of_data_centres(doctor: Doctor, tmp_path: Path) -> None:
+    path = tmp_path / "ranges.txt"
+    path.write_text("# date: 2026-10-26\n203.0.113.0/24\n")
+    lines = doctor("--datacenter-ranges", str(path)).of("lists")
+    assert [line.mark for line in lines] == ["ok", "ok", "note"]
+    assert lines[2].words.startswith("ranges.txt of 2026-10-26, ")
+    assert lines[2].todo == "write the file of --datacenter-ranges again"
+    path.write_text(f"# date: {datetime.now(UTC).date()}\n203.0.113.0/24\n")
+    assert doctor("--datacenter-ranges", str(path)).of("lists")[2].mark == "ok"
+    path.write_text("example.com\n")
+    (line,) = doctor("--datacenter-ranges", str(path)).of("lists")
+    assert (line.mark, line.todo) == ("FAULT", "the server does not start with it")
+    assert "ranges.txt, line 1: a network such as" in line.words
 
 
 @pytest.mark.parametrize("content", [None, b"", b"noise" * 100])

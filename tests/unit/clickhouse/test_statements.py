@@ -28,6 +28,7 @@ SUMS = Traffic(
 TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], []])
 STEPS = [FunnelStep("pathname", HOSTILE), FunnelStep("", "", PROPERTIES)]
 START = ("pathname", HOSTILE)
+TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], [(HOSTILE, HOSTILE)]])
 QUERY = TopQuery("pathname", 5, goal=GOAL, order="conversion_rate", has_visits=True)
 BUILT: list[Callable[[Parameters], str]] = [
     lambda own: traffic.figures(Question(EVENTS, "referrer", [GOAL]), own, [HOSTILE]),

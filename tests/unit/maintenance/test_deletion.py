@@ -155,10 +155,10 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into label (text) values ('canary-field_value')")
         connection.execute("insert into field_value select 1, 0, id from label where text = 'canary-field_value'")
         connection.execute(
-            "insert into deletion (website, number, state, begun_ms, ended_ms, events, deleted, from_ms, to_ms,"
-            " filters, last_id, days, has_texts) values"
-            " (1, 1, 'done', 0, 0, 1, 1, 0, 1, '[\"canary-filter\"]', 1, '[]', 0),"
-            " (2, 1, 'done', 0, 0, 1, 1, 0, 1, '[]', 1, '[]', 0)"
+            "insert into deletion (website, number, kind, state, begun_ms, ended_ms, events, changed, from_ms, to_ms,"
+            " filters, rule, last_id, days, has_texts) values"
+            " (1, 1, 'rewrite', 'done', 0, 0, 1, 1, 0, 1, '[\"canary-filter\"]', '[\"canary-rule\"]', 1, '[]', 0),"
+            " (2, 1, 'delete', 'done', 0, 0, 1, 1, 0, 1, '[]', '[]', 1, '[]', 0)"
         )
         connection.execute("insert into imported_field values (1, 0, 5, 9, 1), (2, 0, 5, 9, 1)")
         connection.execute("insert into imported_sum values (2, 0, 5, 0, 1, 0, 0, 0, 0, 0)")

@@ -41,6 +41,7 @@ from tally.engine.ingest import Crawl
 from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
+from tally.events.path_rules import PathRule
 from tally.ingest import rejected_events
 from tally.maintenance import background_work, backup, deletion, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
@@ -825,9 +826,20 @@ def run_deletion(connection: sqlite3.Connection) -> None:
         (number,),
     )
     span = (day - 1) * DAY_MS, (day + 2) * DAY_MS
-    for filters in ((Filter("pathname", "=", ("/deleted",)),), (Filter("entry_page", "^=", ("/k",)),), ()):
+    connection.execute(
+        "/* crawler_days.add */ insert into crawler_day (website, day, crawler, pathname, source, import, requests)"
+        " values (?, ?, 0, ?, 0, 0, 1)",
+        (number, day, page),
+    )
+    for rule, *filters in (
+        (PathRule("/deleted", "/rewritten"),),
+        (PathRule("/rewritten", "/deleted"),),
+        (None, Filter("pathname", "=", ("/deleted",))),
+        (None, Filter("entry_page", "^=", ("/k",))),
+        (None,),
+    ):
         with snapshot(connection):
-            found = deletion_preview.preview_now(connection, number, span, filters)
+            found = deletion_preview.preview_now(connection, number, span, tuple(filters), rule)
         own = event_deletion.begin(connection, number, found.plan, found.events, NOON_MS)
         assert own is not None
         assert deletion_records.running(connection) == [(number, own)]
@@ -836,7 +848,7 @@ def run_deletion(connection: sqlite3.Connection) -> None:
         done = deletion_records.records(connection, number)[0]
         assert done.state == deletion_records.DONE
         # Imported events have used nothing.
-        event_deletion._give_back(event_deletion.Step(connection, done, None, NOON_MS), [NOON_MS])
+        event_deletion._give_back(event_deletion.Step(connection, done, None, NOON_MS, None), [NOON_MS])
     assert not deletion_records.end(connection, number, 1, deletion_records.STOPPED, NOON_MS)
     labels = Labels()
     version = deletion.watch_labels(connection, labels)

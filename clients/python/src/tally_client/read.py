@@ -72,6 +72,8 @@ from tally_client.schema import (
     ReportChanges,
     ReportPreviewAnswer,
     ReportsAnswer,
+    RewritingPreviewAnswer,
+    RewritingRule,
     SegmentChanges,
     SegmentsAnswer,
     SegmentSaved,
@@ -1252,9 +1254,9 @@ class ManageClient(Manager):
         )
 
     def list_deletions(self, website_id: str) -> DeletionsAnswer:
-        """Deletions of events.
+        """Deletions of events, and rewriting of paths.
 
-        The deletions of the website, newest first, with their state and progress.
+        The deletions and rewritings of the website, newest first, with their state and progress.
         """
         return cast(DeletionsAnswer, self._request("GET", path("/api/v1/websites/{id}/deletions", id=website_id)))
 
@@ -1281,11 +1283,29 @@ class ManageClient(Manager):
     def stop_deletion(self, website_id: str, number: int) -> DeletionsAnswer:
         """Stop a deletion.
 
-        What is deleted stays deleted. A deletion that has ended stays as it is.
+        Also a rewriting of paths. What is changed stays changed. One that has ended stays as it is.
         """
         return cast(
             DeletionsAnswer,
             self._request("DELETE", path("/api/v1/websites/{id}/deletions/{number}", id=website_id, number=number)),
+        )
+
+    def create_rewriting(self, website_id: str, body: NewDeletion) -> DeletionsAnswer:
+        """Rewrite the paths of a preview.
+
+        Begins in the background, where the number of events of the preview still holds. The old paths cannot be
+        restored.
+        """
+        return cast(DeletionsAnswer, self._request("POST", path("/api/v1/websites/{id}/rewrites", id=website_id), body))
+
+    def preview_rewriting(self, website_id: str, body: RewritingRule) -> RewritingPreviewAnswer:
+        """Preview a rewriting of paths.
+
+        Counts the events whose path a rule changes. The newest preview of a website can be used to rewrite.
+        """
+        return cast(
+            RewritingPreviewAnswer,
+            self._request("POST", path("/api/v1/websites/{id}/rewrites/preview", id=website_id), body),
         )
 
     def get_imports(self, website_id: str) -> ImportsAnswer:

@@ -295,6 +295,7 @@ EventErrorCode: TypeAlias = Literal[
     "excluded_page",
     "excluded_hostname",
     "referrer_spam",
+    "datacenter",
 ]
 
 
@@ -678,6 +679,7 @@ class Channel(TypedDict):
     created_at: str
     failing_since: str | None
     last_error: str | None
+    last_error_code: SendErrorCode
     language: NoticeLanguage
     # Null for an address whose owner has not agreed yet, or has unsubscribed.
     confirmed_at: str | None
@@ -687,6 +689,30 @@ class Channel(TypedDict):
     secret: NotRequired[str]
     # The path of a feed, in the answer that creates it alone.
     path: NotRequired[str]
+
+
+# Why a notice could not be sent; null where it could, or where the receiver has answered with another error.
+SendErrorCode: TypeAlias = (
+    Literal[
+        "mail_not_configured",
+        "mail_host_not_found",
+        "mail_refused",
+        "mail_unreachable",
+        "mail_timeout",
+        "mail_no_tls",
+        "mail_certificate",
+        "mail_no_starttls",
+        "mail_sign_in",
+        "mail_closed",
+        "mail_failed",
+        "no_answer",
+        "certificate",
+        "host_not_found",
+        "connection_failed",
+        "no_http",
+    ]
+    | None
+)
 
 
 class NewReport(TypedDict):
@@ -701,6 +727,9 @@ class NewReport(TypedDict):
     channels: list[str]
     # Whether nothing is sent about a period without visitors.
     skip_empty: NotRequired[bool]
+    # Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in
+    # `websites` alone.
+    filters: NotRequired[list[str]]
 
 
 class ReportChanges(TypedDict):
@@ -715,6 +744,9 @@ class ReportChanges(TypedDict):
     channels: NotRequired[list[str]]
     # Whether nothing is sent about a period without visitors.
     skip_empty: NotRequired[bool]
+    # Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in
+    # `websites` alone.
+    filters: NotRequired[list[str]]
 
 
 class Report(TypedDict):
@@ -730,6 +762,9 @@ class Report(TypedDict):
     channels: list[str]
     # Whether nothing is sent about a period without visitors.
     skip_empty: bool
+    # Those that the summary is limited to, each as in a query, such as `filter_country=DE`; of one website in
+    # `websites` alone.
+    filters: list[str]
     created_at: str
     next_at: str
 
@@ -787,6 +822,7 @@ class ChannelTestAnswerData(TypedDict):
     # Status of the answer.
     status: int | None
     error: str | None
+    error_code: SendErrorCode
 
 
 class ChannelTestAnswer(TypedDict):
@@ -811,6 +847,7 @@ class Notice(TypedDict):
     attempts: int
     next_attempt_at: str | None
     last_error: str | None
+    last_error_code: SendErrorCode
     sent_at: str | None
 
 
@@ -831,7 +868,21 @@ class Exclusions(TypedDict):
     referrer_spam: bool
     # Whether crawlers are rejected or count as visitors.
     crawlers: Literal["reject", "count"]
+    # Whether web events from data centres are excluded. Only where the server has a list of them.
+    datacenters: NotRequired[bool]
     your_address: str
+    # The lists of the server.
+    lists: list[ServerList]
+
+
+class ServerList(TypedDict):
+    name: Literal["crawlers", "referrer_spam", "datacenters"]
+    # Whether it came with Tally or is a file of the server.
+    source: Literal["bundled", "file"]
+    date: str
+    entries: int
+    # Whether it is older than 180 days, that of data centers than 30.
+    is_old: bool
 
 
 class ExclusionChanges(TypedDict):
@@ -847,6 +898,8 @@ class ExclusionChanges(TypedDict):
     referrer_spam: NotRequired[bool]
     # Whether crawlers are rejected or count as visitors.
     crawlers: NotRequired[Literal["reject", "count"]]
+    # Whether web events from data centres are excluded. Only where the server has a list of them.
+    datacenters: NotRequired[bool]
 
 
 class ExclusionsAnswer(TypedDict):
@@ -943,20 +996,83 @@ class NewDeletion(TypedDict):
     events: int
 
 
+# A deletion of events, or a rewriting of their paths.
 Deletion = TypedDict(
     "Deletion",
     {
         "number": "int",
+        "kind": "Literal['delete', 'rewrite']",
         "state": "Literal['running', 'done', 'stopped']",
         "begun_at": "str",
         "ended_at": "str | None",
         "from": "str",
         "to": "str",
+        # Of a deletion; forgotten about a minute after its end.
         "filters": "list[str]",
+        # Of a rewriting; forgotten about a minute after its end.
+        "rule": "PathRule | None",
         "events": "int",
-        "deleted": "int",
+        # Events that are deleted or have another path.
+        "changed": "int",
     },
 )
+
+
+class PathRule(TypedDict):
+    # A path such as `/item/*`, in which `*` is any text within a segment, and `**` at the end all further
+    # segments; or without `/` a segment of any path, such as `*@*.*`.
+    pattern: str
+    # The path, or the segment, that is stored instead; `*` is a character.
+    replacement: str
+
+
+RewritingRule = TypedDict(
+    "RewritingRule",
+    {
+        # A date or time, as `from` of the read API.
+        "from": "str",
+        # A date, which is included, or a time, which is not.
+        "to": "str",
+        # Time zone of dates; by default that of the website.
+        "tz": "NotRequired[str | None]",
+        # As of a rule.
+        "pattern": "str",
+        # As of a rule.
+        "replacement": "str",
+    },
+)
+
+
+class RewritingPreviewSamples(TypedDict):
+    old: str
+    new: str
+
+
+RewritingPreview = TypedDict(
+    "RewritingPreview",
+    {
+        # Names the preview where it is used to rewrite.
+        "id": "str",
+        "from": "str",
+        "to": "str",
+        # In the spelling of stored paths.
+        "pattern": "str",
+        "replacement": "str",
+        "events": "int",
+        # Different paths of these events, and of heatmaps and what crawlers requested on whole days.
+        "paths": "int",
+        "days": "int",
+        # Up to 10 of the most frequent paths, with the new ones.
+        "samples": "list[RewritingPreviewSamples]",
+        "not_covered": "list[Literal['heatmaps', 'crawlers', 'imported_sums', 'expired_days', 'other_values']]",
+        # Files of backups on the server, newest first, which still have the old paths.
+        "backups": "list[str]",
+    },
+)
+
+
+class RewritingPreviewAnswer(TypedDict):
+    data: RewritingPreview
 
 
 class DeletionsAnswer(TypedDict):
@@ -2412,6 +2528,7 @@ RejectedCode: TypeAlias = Literal[
     "excluded_page",
     "excluded_hostname",
     "referrer_spam",
+    "datacenter",
     "without_referrer",
     "without_query",
     "without_language",
