@@ -794,6 +794,8 @@ def run_undo(connection: sqlite3.Connection) -> None:
     undo._own_ids(connection, number, first.number)
     undo.begin(connection, number, first.number, NOON_MS)
     assert import_records.undoing(connection) == [(number, first.number)]
+    assert import_records.with_old_keys(connection, NOON_MS) == []
+    import_records.delete_key(connection, number, last.number)
     while undo.step(connection, number, first.number):
         pass
     run_sums(connection, number, path)
