@@ -1,4 +1,4 @@
-"""Measure the list of data centres: the memory and time of reading 150,000 random networks, and the time of a look-up.
+"""Measure the list of data centers: the memory and time of reading 150,000 random networks, and the time of a look-up.
 
 python bench/datacenters.py [NETWORKS]
 """

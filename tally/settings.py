@@ -460,7 +460,7 @@ class Settings:
     )
     datacenter_ranges: Path | None = _setting(
         None,
-        "file of networks of data centres, one a line, which websites may exclude, read again on SIGHUP",
+        "file of networks of data centers, one a line, which websites may exclude, read again on SIGHUP",
         _optional_path,
         "file",
     )

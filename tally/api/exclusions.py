@@ -55,7 +55,7 @@ async def change(request: web.Request) -> web.Response:
     session, sent = await auth.session_and_body(request, (*KINDS, *_SWITCHES))
     website = await auth.website(request, session, "configure")
     if DATACENTERS in sent and request.app[COLLECTOR].lists.datacenters is None:
-        raise invalid(DATACENTERS, f"{DATACENTERS}: the server has no list of data centres (--datacenter-ranges).")
+        raise invalid(DATACENTERS, f"{DATACENTERS}: the server has no list of data centers (--datacenter-ranges).")
     switches = {_SWITCHES[name][0]: _switch(name, given) for name, given in sent.items() if name in _SWITCHES}
     lists = {kind: _values(kind, given) for kind, given in sent.items() if kind in KINDS}
     try:

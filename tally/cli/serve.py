@@ -136,7 +136,7 @@ def _leave_no_core() -> None:
 
 
 class _Rereading:
-    """Reads the lists of crawlers, referrer spam and data centres again."""
+    """Reads the lists of crawlers, referrer spam and data centers again."""
 
     def __init__(self, lists: Lists) -> None:
         self._lists, self._lock, self._tasks = lists, asyncio.Lock(), set[asyncio.Task[None]]()

@@ -1,4 +1,4 @@
-"""Networks of data centres, of the file of --datacenter-ranges (tally/events/lists.py).
+"""Networks of data centers, of the file of --datacenter-ranges (tally/events/lists.py).
 
 Of each IP version the networks are one sorted array of edges: where they begin, where they end, in turn. An address is
 inside where the number of edges up to it is odd. bench/datacenters.py measures memory and time.
@@ -17,7 +17,7 @@ _LOW: Final = (1 << 64) - 1
 
 
 class Span(NamedTuple):
-    """The addresses of a network, `first` to `end` without the latter. `is_out`: they are no data centre's."""
+    """The addresses of a network, `first` to `end` without the latter. `is_out`: they are no data center's."""
 
     version: int
     first: int

@@ -1,7 +1,7 @@
-"""The lists of crawlers, of referrer spam and of data centres that are in use.
+"""The lists of crawlers, of referrer spam and of data centers that are in use.
 
 The first two come with the code. Files of the directory of --lists-dir have the same names and format, as
-scripts/refresh_lists.py writes them, and a date. Of each list the newer file is used. Networks of data centres are in
+scripts/refresh_lists.py writes them, and a date. Of each list the newer file is used. Networks of data centers are in
 the file of --datacenter-ranges alone. A file is checked as a whole before it is used; a bad line is named by its
 number.
 """
@@ -216,13 +216,13 @@ class Lists:
     """The lists of a server, which are read again on SIGHUP."""
 
     def __init__(self, directory: Path | None, ranges: Path | None = None) -> None:
-        """`ranges`: the file of networks of data centres. Raises BadListError."""
+        """`ranges`: the file of networks of data centers. Raises BadListError."""
         self._directory, self._ranges_path = directory, ranges
         self._files: Sequence[ListFile] = ()
         self.changed: list[Callable[[], object]] = []
         """Called after the lists have been read again: caches of what was computed of them."""
         self.datacenters: Ranges | None = None
-        """The networks of data centres; None where the server has no list of them."""
+        """The networks of data centers; None where the server has no list of them."""
         if directory is None and ranges is None:
             # Read when they are needed: a server starts faster.
             crawlers.read_from(None)

@@ -82,7 +82,7 @@ _EXCLUDED = {
     PAGES: Rejection("excluded_page", "The website's owner excludes this page."),
     HOSTNAMES: Rejection("excluded_hostname", "The website's owner counts pages of other hosts only."),
 }
-_DATACENTER = Rejection("datacenter", "The address is a data centre's, which the website's owner excludes.")
+_DATACENTER = Rejection("datacenter", "The address is a data center's, which the website's owner excludes.")
 _SPAM = Rejection("referrer_spam", "The referrer is a site that sends invented visits.")
 _COUNTRY, _PATHNAME, _HOSTNAME, _REFERRER = (
     FIELDS.index(name) for name in ("country", "pathname", "hostname", "referrer")
@@ -415,7 +415,7 @@ class Collector:
             kind = place.exclusions.excluding(address, values[_COUNTRY], values[_PATHNAME], values[_HOSTNAME])
             if kind:
                 return _EXCLUDED[kind]
-            # Apps and servers, and those who send for visitors, are in data centres themselves.
+            # Apps and servers, and those who send for visitors, are in data centers themselves.
             if place.exclusions.excludes_datacenters and not batch.visitors and sender.page is not None:
                 ranges = self.lists.datacenters
                 if ranges is not None and address in ranges:

@@ -219,7 +219,7 @@ def country_data(case: Case) -> Iterator[Finding]:
 
 
 def lists(case: Case) -> Iterator[Finding]:
-    """Check that the lists of crawlers, referrer spam and data centres are readable and recent."""
+    """Check that the lists of crawlers, referrer spam and data centers are readable and recent."""
     ranges = case.settings.datacenter_ranges
     try:
         found = [*files(case.settings.lists_dir), *([read_ranges(ranges)[0]] if ranges else ())]

@@ -275,7 +275,7 @@ async def test_only_the_listed_countries_count(own: Own) -> None:
     assert await own.send(ip=AMERICAN) == ""
 
 
-# --- data centres
+# --- data centers
 
 WEB = {"Origin": "https://example.com"}
 HOSTED = "203.0.113.7"
@@ -283,7 +283,7 @@ HOSTED = "203.0.113.7"
 
 @pytest.fixture
 async def hosted(make_app: MakeApp, tmp_path: Path) -> Own:
-    """A server with a list of data centres."""
+    """A server with a list of data centers."""
     path = tmp_path / "ranges.txt"
     path.write_text("# date: 2026-10-26\n203.0.113.0/24\n!203.0.113.128/25\n2001:db8::/32\n")
     own = Own(await make_app(datacenter_ranges=path, trusted_proxy=("127.0.0.0/8",)))

@@ -1,4 +1,4 @@
-"""The exclusions of a website in a real Chromium, on a server with a list of data centres."""
+"""The exclusions of a website in a real Chromium, on a server with a list of data centers."""
 
 from collections.abc import Iterator
 

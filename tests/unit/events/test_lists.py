@@ -90,7 +90,7 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
         Lists(tmp_path / "none")
 
 
-# --- networks of data centres
+# --- networks of data centers
 
 
 def ranges_of(tmp_path: Path, content: str) -> tuple[ListFile, Ranges]:
