@@ -57,7 +57,11 @@ function drawChoice(card, span, rule) {
     /** @type {HTMLElement | null} */ (card.choice.querySelector("[name=pattern]"))?.focus();
   });
   const made = form({
-    fields: [h("div", { class: "row" }, days[0].element, days[1].element), h("div", { class: "field" }, forAddresses), ...parts],
+    fields: [
+      h("div", { class: "row" }, days[0].element, days[1].element),
+      h("div", { class: "field" }, forAddresses),
+      ...parts,
+    ],
     action: t("preview"),
     busy: t("previewing"),
     submit: async () => {
