@@ -12,6 +12,7 @@ import { importsCard } from "../account/imports_card.js";
 import { SETTINGS, sectionsFor, settingsPath } from "../account/settings_sections.js";
 import { shareLinks } from "../account/share_links.js";
 import { pathRewritingCard } from "../account/path_rewriting_card.js";
+import { pathRulesCard } from "../account/path_rules_card.js";
 import { originsCard, snippetCard } from "../account/tracking_cards.js";
 import { websitePeople } from "../account/website_people.js";
 import { goalsCard } from "../goals/goals_card.js";
@@ -34,8 +35,13 @@ const CARDS = {
   sharing: ({ website, context }) => [
     sectionCard(t("share_links"), shareLinks({ website, changed: () => context.refresh() })),
   ],
-  exclusions: ({ website }) => [exclusionsCard(website)],
-  data: ({ website }) => [importsCard(website), pathRewritingCard(website), eventDeletionCard(website)],
+  exclusions: ({ website, context }) => [exclusionsCard(website, context.account)],
+  data: (settings) => [
+    importsCard(settings.website),
+    pathRulesCard(settings),
+    pathRewritingCard(settings.website),
+    eventDeletionCard(settings.website),
+  ],
   danger: (settings) => [deletionCard(settings)],
 };
 

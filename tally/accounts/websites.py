@@ -5,6 +5,7 @@ deleted website is deleted in the background (tally/maintenance/deletion.py).
 """
 
 import contextlib
+import json
 import re
 import sqlite3
 import uuid
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tally.accounts.accounts import Account, AccountError, AccountFull
 from tally.accounts.usage import month_of
-from tally.events.exclusions import Exclusions
+from tally.events.exclusions import Exclusions, Note
+from tally.events.path_rules import PathRule
 from tally.events.website import Website
 from tally.timestamps import MINUTE_MS
 
@@ -31,11 +33,15 @@ _WITH_DAYS = (
 
 
 class WebsiteSettings(NamedTuple):
-    """What the owner sets of a website besides its name, domain and origins. Time zone and currency may be unset."""
+    """What the owner sets of a website besides its name, domain and origins. Time zone and currency may be unset.
+
+    path_rules: for the paths of events that arrive.
+    """
 
     time_zone: str | None
     week_start: "WeekStart"
     currency: str | None
+    path_rules: tuple[PathRule, ...] = ()
 
 
 class DomainTaken(AccountError):
@@ -55,7 +61,7 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
     rows = connection.execute(
         "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan,"
         " w.time_zone, w.week_start, w.currency, w.day_offset_minutes, w.counts_crawlers,"
-        " exists (select 1 from imported_field as own where own.website = w.number)"
+        " exists (select 1 from imported_field as own where own.website = w.number), w.path_rules"
         " from website w join account a on a.number = w.account order by w.created_ms, w.number"
     )
     return [
@@ -68,6 +74,7 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
                 exclusions.get(row[0]),
                 row[10],
                 bool(row[11]),
+                tuple(PathRule(*rule) for rule in json.loads(row[13])),
             )
         )
         for row in rows
@@ -156,13 +163,14 @@ def update_website(connection: sqlite3.Connection, number: int, name: str, domai
 
 
 def update_settings(connection: sqlite3.Connection, number: int, new: WebsiteSettings, now_ms: int) -> None:
-    """Set a website's time zone, first day of the week and currency; while it has no data, its days follow the zone."""
+    """Set a website's settings; while it has no data, its days follow the time zone."""
     row = connection.execute("/* websites.zone */ select time_zone from website where number = ?", (number,)).fetchone()
     if row is not None and row[0] != new.time_zone:
         place_days(connection, number, new.time_zone, _offset_of(new.time_zone, now_ms))
     connection.execute(
-        "/* websites.settings */ update website set time_zone = ?, week_start = ?, currency = ? where number = ?",
-        (*new, number),
+        "/* websites.settings */ update website set time_zone = ?, week_start = ?, currency = ?, path_rules = ?"
+        " where number = ?",
+        (*new[:3], json.dumps([[rule.pattern, rule.replacement] for rule in new.path_rules]), number),
     )
 
 
@@ -250,33 +258,52 @@ def _add_origins(connection: sqlite3.Connection, number: int, origins: Iterable[
 def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
     """Return the exclusions of each website that has any, by its number."""
     lists: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    statement = "/* websites.exclusions */ select website, kind, value from exclusion order by website, kind, value"
-    for website, kind, value in connection.execute(statement):
+    notes: dict[int, dict[tuple[str, str], Note]] = defaultdict(dict)
+    statement = (
+        "/* websites.exclusions */ select website, kind, value, note, added_by from exclusion"
+        " order by website, kind, value"
+    )
+    for website, kind, value, note, added_by in connection.execute(statement):
         lists[website][kind].append(value)
+        notes[website][kind, value] = Note(note, added_by)
     switches: dict[int, dict[str, bool]] = {}
     statement = (
-        "/* websites.switches */ select number, counts_referrer_spam, excludes_datacenters from website"
-        " where counts_referrer_spam = 1 or excludes_datacenters = 1"
+        "/* websites.switches */ select number, counts_referrer_spam, excludes_datacenters, only_countries from website"
+        " where counts_referrer_spam = 1 or excludes_datacenters = 1 or only_countries = 1"
     )
-    for website, counts_listed, excludes_datacenters in connection.execute(statement):
+    for website, counts_listed, excludes_datacenters, only_countries in connection.execute(statement):
         switches[website] = {
             "counts_listed": bool(counts_listed),
             "excludes_datacenters": bool(excludes_datacenters),
+            "only_countries": bool(only_countries),
         }
-    return {number: Exclusions(lists[number], **switches.get(number, {})) for number in lists.keys() | switches.keys()}
+    return {
+        number: Exclusions(lists[number], notes=notes[number], **switches.get(number, {}))
+        for number in lists.keys() | switches.keys()
+    }
 
 
 def set_exclusions(
-    connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]], switches: Mapping[str, bool]
+    connection: sqlite3.Connection,
+    website: int,
+    lists: Mapping[str, Mapping[str, str]],
+    switches: Mapping[str, bool],
+    person: int | None = None,
 ) -> None:
-    """Replace the given lists of a website, and set the given columns, such as counts_crawlers."""
-    for column, value in switches.items():
-        connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (value, website))
-    for kind, values in lists.items():
+    """Replace the given lists of a website, and set the given columns, such as counts_crawlers.
+
+    A list has the note of each value. `person`: who adds those that are new; None is an API key.
+    """
+    for column, is_on in switches.items():
+        connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (is_on, website))
+    for kind, notes in lists.items():
+        statement = "/* websites.added_by */ select value, added_by from exclusion where website = ? and kind = ?"
+        added_by: dict[str, int | None] = dict(connection.execute(statement, (website, kind)).fetchall())
         connection.execute(
             "/* websites.clear_exclusions */ delete from exclusion where website = ? and kind = ?", (website, kind)
         )
         connection.executemany(
-            "/* websites.add_exclusions */ insert or ignore into exclusion (website, kind, value) values (?, ?, ?)",
-            [(website, kind, value) for value in values],
+            "/* websites.add_exclusions */ insert into exclusion (website, kind, value, note, added_by)"
+            " values (?, ?, ?, ?, ?)",
+            [(website, kind, value, note, added_by.get(value, person)) for value, note in notes.items()],
         )

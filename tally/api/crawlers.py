@@ -28,6 +28,7 @@ from tally.engine.values import BeyondRetention, Scope, TopQuery
 from tally.events.channels import AI_ASSISTANTS
 from tally.events.crawlers import PURPOSES, UNLISTED, Crawler
 from tally.events.filters import Filter
+from tally.events.path_rules import rewritten
 from tally.events.urls import BadUrl, belongs_to, parse_page_url
 from tally.events.user_agent import crawler_name
 from tally.events.validation import AHEAD_MS, OLDEST_MS
@@ -102,7 +103,7 @@ def _crawl(website: Website, item: Any, place: str, now_ms: int) -> Crawl | None
     name = crawler_name(agent)
     if not name or not belongs_to(page.host, website.domain):
         return None
-    return Crawl(website.number, ms, name, page.path, API)
+    return Crawl(website.number, ms, name, rewritten(website.path_rules, page.path), API)
 
 
 class People(NamedTuple):

@@ -11,6 +11,7 @@ tally/api/sharing.py.
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from aiohttp import web
@@ -31,6 +32,8 @@ from tally.api.overview import PageOverviewParameters, overview
 from tally.api.params import Sent
 from tally.engine.values import SERVER, Claim, Requester
 from tally.errors import ApiError
+from tally.events import path_rules
+from tally.events.path_rules import MAX_RULES, PathRule
 from tally.events.urls import BadHost, DomainNote, exact_origin, readable_host, registrable_domain
 from tally.events.website import Website
 from tally.http.responses import json_response
@@ -103,6 +106,7 @@ async def _shown(request: web.Request, session: Session, websites: list[Website]
             "day_offset_minutes": website.day_offset_minutes,
             "week_start": website.week_start,
             "currency": website.currency,
+            "path_rules": _rules_shown(website.path_rules),
             "share_links": links.get(website.id, []),
             "events": traffic[website.number].events,
             "events_exact": traffic[website.number].is_exact,
@@ -224,8 +228,9 @@ async def change(request: web.Request) -> web.Response:
 def _changed(website: Website, name: str, domain: str, origins: list[str], settings: WebsiteSettings) -> Entry:
     """Return the entry of the audit log of a change: the former and the new value of each field that differs."""
     new = {"name": name, "domain": domain, "origins": sorted(set(origins)), **settings._asdict()}
-    old = {"origins": sorted(website.origins)}
-    old |= {field: getattr(website, field) for field in new if field != "origins"}
+    new["path_rules"] = _rules_shown(settings.path_rules)
+    old: dict[str, Any] = {field: getattr(website, field) for field in new}
+    old |= {"origins": sorted(website.origins), "path_rules": _rules_shown(website.path_rules)}
     detail = {field: [old[field], value] for field, value in new.items() if old[field] != value}
     return Entry("website_changed", website.id, website.domain, detail)
 
@@ -287,16 +292,38 @@ def exact_origins(sent: dict[str, Any]) -> list[str]:
 
 def _settings(sent: dict[str, Any], website: Website) -> WebsiteSettings:
     """Return a website's settings with what was sent. Raises ApiError 400."""
-    time_zone, week_start, currency = (sent.get(name, getattr(website, name)) for name in _SETTINGS)
+    time_zone, week_start, currency = (sent.get(name, getattr(website, name)) for name in _SETTINGS[:3])
+    rules = _path_rules(sent["path_rules"]) if "path_rules" in sent else website.path_rules
     time_zone = _time_zone(time_zone)
     if week_start not in WEEK_STARTS:
         raise invalid("week_start", f"week_start must be {' or '.join(WEEK_STARTS)}.")
     try:
-        return WebsiteSettings(time_zone, week_start, None if currency is None else check_currency(currency))
+        return WebsiteSettings(time_zone, week_start, None if currency is None else check_currency(currency), rules)
     except (AccountError, TypeError):
         raise invalid(
             "currency", "currency must be a code of ISO 4217 in capital letters, such as EUR, or null."
         ) from None
+
+
+def _path_rules(given: Any) -> tuple[PathRule, ...]:
+    """Return the rules of a body. Raises ApiError 400."""
+    if not isinstance(given, list) or len(given) > MAX_RULES:
+        raise invalid("path_rules", f"path_rules must be a list of at most {MAX_RULES} rules.")
+    rules = []
+    for rule in given:
+        if not isinstance(rule, dict) or rule.keys() != {"pattern", "replacement"}:
+            raise invalid("path_rules", "path_rules: each must have pattern and replacement.")
+        if not all(isinstance(part, str) for part in rule.values()):
+            raise invalid("path_rules", "path_rules: pattern and replacement must be texts.")
+        try:
+            rules.append(path_rules.checked(rule["pattern"], rule["replacement"]))
+        except ValueError as bad:
+            raise invalid("path_rules", f"path_rules: {bad}") from None
+    return tuple(rules)
+
+
+def _rules_shown(rules: Iterable[PathRule]) -> list[dict[str, str]]:
+    return [{"pattern": rule.pattern, "replacement": rule.replacement} for rule in rules]
 
 
 def _time_zone(value: Any) -> str | None:

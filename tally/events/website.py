@@ -7,6 +7,7 @@ towards the month of `account`, whose `plan` may have a limit.
 from typing import TYPE_CHECKING, NamedTuple
 
 from tally.events.exclusions import Exclusions
+from tally.events.path_rules import PathRule
 from tally.timestamps import MINUTE_MS
 
 if TYPE_CHECKING:  # reading time zone data takes longer than most commands
@@ -19,6 +20,7 @@ class Website(NamedTuple):
     has_sums: whether it has imported sums of days without events.
     day_offset_minutes: from UTC to website time, in which its days begin at midnight.
     counts_crawlers: whether crawlers count as visitors.
+    path_rules: what the paths of events become that arrive.
     """
 
     number: int
@@ -36,6 +38,7 @@ class Website(NamedTuple):
     exclusions: Exclusions | None = None
     day_offset_minutes: int = 0
     counts_crawlers: bool = False
+    path_rules: tuple[PathRule, ...] = ()
 
     @property
     def day_offset_ms(self) -> int:

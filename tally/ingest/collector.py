@@ -49,6 +49,7 @@ from tally.events.dimensions import FIELDS, dimensions, first_language, pathname
 from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, PAGES
 from tally.events.identity import Salts
 from tally.events.lists import Lists
+from tally.events.path_rules import rewritten
 from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
 from tally.events.urls import MAX_HOST_CHARACTERS, BadHost, TooManyLabels, a_labels, normal_host
@@ -392,7 +393,8 @@ class Collector:
         if visitor.is_crawler:
             name = context.agent.crawler_name
             if event.type in PAGEVIEWS:
-                crawls.append(Crawl(place.number, event.ts_ms, name, pathname_of(event), batch.source))
+                path = rewritten(place.path_rules, pathname_of(event))
+                crawls.append(Crawl(place.number, event.ts_ms, name, path, batch.source))
             if not place.counts_crawlers:
                 return _CRAWLER._replace(detail=name)
             context = context._replace(agent=replace(context.agent, browser=name or "Crawler", browser_version=""))
@@ -400,6 +402,9 @@ class Collector:
         excluded = self._exclusion(place, values, visitor.sender, batch)
         if excluded is not None:
             return excluded
+        if place.path_rules:
+            path = rewritten(place.path_rules, values[_PATHNAME])
+            values = (*values[:_PATHNAME], path, *values[_PATHNAME + 1 :])
         identity = self._identity(place, event, visitor.sender)
         return _make(PreparedEvent, (place, event, values, identity))
 

@@ -479,6 +479,7 @@ async def test_a_new_website_accepts_events_at_once(app: App) -> None:
         "day_offset_minutes": 0,
         "week_start": "monday",
         "currency": None,
+        "path_rules": [],
         "domain": "example.com",
         "created_at": "2026-11-18T12:00:00.000+00:00",
         "origins": [],

@@ -97,3 +97,27 @@ def test_paths_are_previewed_and_rewritten_on_the_page(serve: Serve, open_page: 
         card.screenshot(path=Path(os.environ["SCREENSHOTS"]) / "rewriting-done.png")
     rows = ask(page, server, "GET", f"{path}/top/pathname?period=7d")[1]["data"]
     assert {row["value"]: row["pageviews"] for row in rows} == {"/item/*": 2, "/item/2/reviews": 1, "/user/*": 1}
+
+
+def test_rules_for_new_events_are_saved_on_the_page(serve: Serve, open_page: OpenPage) -> None:
+    """By keyboard, on both sizes and in both color schemes."""
+    server = serve()
+    page = open_page(viewport=SIZES["wide"], color_scheme="light", locale="en-GB")
+    set_up(page, server)
+    website = add_website(page, server)
+    page.goto(f"{server.url}/websites/{website['id']}/settings/data")
+    card = page.locator("#path-rules")
+    card.get_by_label("Rules").fill("/item/* /item/*\n*@*.* *\n")
+    card.get_by_role("button", name="Save rules").press("Enter")
+    expect(page.get_by_text("The rules are saved.")).to_be_visible()
+    expect(card.get_by_label("Rules")).to_have_value("/item/* /item/*\n*@*.* *")
+    for name, size in SIZES.items():
+        for scheme in ("light", "dark"):
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme=scheme)
+            assert violations(page) == [], (name, scheme)
+            if "SCREENSHOTS" in os.environ:
+                card.screenshot(path=Path(os.environ["SCREENSHOTS"]) / f"rules-{name}-{scheme}.png")
+    send_view(server, website["id"], "/item/1")
+    rows = ask(page, server, "GET", f"/api/account/websites/{website['id']}/top/pathname?period=7d")[1]["data"]
+    assert [row["value"] for row in rows] == ["/item/*"]

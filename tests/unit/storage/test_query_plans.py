@@ -715,7 +715,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, {"counts_referrer_spam": True})
+    set_exclusions(connection, 1, {"pages": {"/admin/*": ""}}, {"counts_referrer_spam": True})
     all_exclusions(connection)
     for _ in range(audit.MAX_SINGLY + 2):
         audit.record(connection, audit.by_server(), audit.Entry("settings_changed"), 0)
@@ -794,6 +794,8 @@ def run_undo(connection: sqlite3.Connection) -> None:
     undo._own_ids(connection, number, first.number)
     undo.begin(connection, number, first.number, NOON_MS)
     assert import_records.undoing(connection) == [(number, first.number)]
+    assert import_records.with_old_keys(connection, NOON_MS) == []
+    import_records.delete_key(connection, number, last.number)
     while undo.step(connection, number, first.number):
         pass
     run_sums(connection, number, path)
