@@ -153,8 +153,9 @@ create table website (
   counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1)),  -- of the bundled list
   counts_crawlers       integer not null default 0 check (counts_crawlers in (0, 1)),
   excludes_datacenters  integer not null default 0 check (excludes_datacenters in (0, 1)),  -- of --datacenter-ranges
+  only_countries        integer not null default 0 check (only_countries in (0, 1)),  -- the listed ones count, no others
   -- Pattern and replacement of each rule for the paths of events that arrive, in their order
-  path_rules  text not null default '[]' check (path_rules like '[%]')
+  path_rules            text    not null default '[]' check (path_rules like '[%]')
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -170,6 +171,8 @@ create table exclusion (
   website  integer not null references website (number) on delete cascade,
   kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames', 'referrers', 'not_spam')),
   value    text    not null,
+  note     text    not null default '' check (length(note) <= 50),
+  added_by integer,  -- a person, who may have left; null: an API key
   primary key (website, kind, value)
 ) strict, without rowid;
 

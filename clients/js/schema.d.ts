@@ -736,20 +736,29 @@ export interface NoticesAnswer {
   data: Notice[];
 }
 
+export interface Exclusion {
+  value: string;
+  note: string;
+  /** An address, or `former member N`; null: an API key. */
+  added_by: string | null;
+}
+
 /** Lists of what is not counted. */
 export interface Exclusions {
-  addresses: string[];
-  countries: string[];
-  pages: string[];
-  hostnames: string[];
-  referrers: string[];
-  not_spam: string[];
+  addresses: Exclusion[];
+  countries: Exclusion[];
+  pages: Exclusion[];
+  hostnames: Exclusion[];
+  referrers: Exclusion[];
+  not_spam: Exclusion[];
   /** Whether the hosts of the list of referrer spam are excluded. */
   referrer_spam: boolean;
   /** Whether crawlers are rejected or count as visitors. */
   crawlers: "reject" | "count";
   /** Whether web events from data centres are excluded. Only where the server has a list of them. */
   datacenters?: boolean;
+  /** Whether the listed countries are the only ones that count. Where there are none, all do; events without a known country count always. */
+  only_countries: boolean;
   your_address: string;
   /** The lists of the server. */
   lists: ServerList[];
@@ -767,18 +776,32 @@ export interface ServerList {
 
 /** The lists that are replaced. */
 export interface ExclusionChanges {
-  addresses?: string[];
-  countries?: string[];
-  pages?: string[];
-  hostnames?: string[];
-  referrers?: string[];
-  not_spam?: string[];
+  addresses?: (
+    string | { value: string; note?: string; /** As it is answered; it is not changed. */ added_by?: string | null }
+  )[];
+  countries?: (
+    string | { value: string; note?: string; /** As it is answered; it is not changed. */ added_by?: string | null }
+  )[];
+  pages?: (
+    string | { value: string; note?: string; /** As it is answered; it is not changed. */ added_by?: string | null }
+  )[];
+  hostnames?: (
+    string | { value: string; note?: string; /** As it is answered; it is not changed. */ added_by?: string | null }
+  )[];
+  referrers?: (
+    string | { value: string; note?: string; /** As it is answered; it is not changed. */ added_by?: string | null }
+  )[];
+  not_spam?: (
+    string | { value: string; note?: string; /** As it is answered; it is not changed. */ added_by?: string | null }
+  )[];
   /** Whether the hosts of the list of referrer spam are excluded. */
   referrer_spam?: boolean;
   /** Whether crawlers are rejected or count as visitors. */
   crawlers?: "reject" | "count";
   /** Whether web events from data centres are excluded. Only where the server has a list of them. */
   datacenters?: boolean;
+  /** Whether the listed countries are the only ones that count. Where there are none, all do; events without a known country count always. */
+  only_countries?: boolean;
 }
 
 export interface ExclusionsAnswer {

@@ -13,6 +13,7 @@ import { sectionCard } from "./card.js";
 import { dayFields, drawPreview, eventChangeCard, load } from "./event_changes.js";
 
 const t = await texts("deletions");
+const shared = await texts("shared");
 const MAX_ROWS = 1000;
 
 /**
@@ -65,7 +66,7 @@ function drawChoice(card, span, filters, segments) {
     fields: PROPERTY_FILTERS,
   });
   const take = h("select", null, [
-    h("option", { value: "" }, t("no_segment")),
+    h("option", { value: "" }, shared("no_segment")),
     ...segments.map(({ id, name }) => h("option", { value: id }, name)),
   ]);
   take.addEventListener("change", () => {
@@ -76,7 +77,7 @@ function drawChoice(card, span, filters, segments) {
   const made = form({
     fields: [
       h("div", { class: "row" }, days[0].element, days[1].element),
-      segments.length ? field({ label: t("take_segment"), name: "segment", input: take }).element : h("span"),
+      segments.length ? field({ label: shared("take_segment"), name: "segment", input: take }).element : h("span"),
       chosen,
     ],
     action: t("preview"),

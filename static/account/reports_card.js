@@ -4,6 +4,8 @@ import { confirmDialog, failureNotice, notify, openDialog } from "../shared/dial
 import { fill, h } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { checkbox, field, form } from "../shared/forms.js";
+import { PROPERTY_FILTERS, filterText, readFilter, valuesByKey } from "../shared/filter_words.js";
+import { filtersField } from "../shared/filters_field.js";
 import { dateTime, displayZone } from "../shared/formats.js";
 import { language } from "../shared/language.js";
 import { texts } from "../shared/messages.js";
@@ -59,12 +61,18 @@ function reportRow(context, channels, report, load) {
     made.addEventListener("click", () => runOnce(made, work));
     return made;
   };
+  const limits = valuesByKey(report.filters.map(readFilter)).map(([key, values]) => filterText(key, values));
   const next = dateTime(report.next_at, displayZone(context.account.time_zone));
   const names = channels.filter((one) => report.channels.includes(one.id)).map((one) => one.name);
   return h(
     "tr",
     null,
-    h("th", { scope: "row", class: "key-name" }, name),
+    h(
+      "th",
+      { scope: "row", class: "key-name" },
+      name,
+      limits.map((words) => h("span", { class: "key-limits soft breakable" }, words)),
+    ),
     h(
       "td",
       { dataset: { head: t("report_period") } },
@@ -89,7 +97,34 @@ function reportRow(context, channels, report, load) {
 async function preview(path) {
   const answer = await get(`${path}/preview?language=${language}`);
   if (!answer.ok) return notify(answer.error.message);
-  openDialog({ title: answer.data.title, body: h("pre", { class: "report-preview" }, answer.data.text), wide: true });
+  openDialog({ title: answer.data.title, body: mailFrame(answer.data), wide: true });
+}
+
+/**
+ * Returns a mail in a frame that runs no script and loads nothing.
+ *
+ * The frame has the policy of this page, which refuses styles in HTML: they are taken out of it, and set afterwards. What
+ * visitors have sent is escaped in it, and has no quotes.
+ *
+ * @param {{ title: string, html: string }} mail
+ */
+function mailFrame({ title, html }) {
+  const styles = html.match(/<style>(.*?)<\/style>/s)?.[1] || "";
+  const srcdoc = html.replace(/<style>.*?<\/style>/s, "").replaceAll(' style="', ' data-style="');
+  const frame = h("iframe", { class: "report-preview", sandbox: "allow-same-origin", srcdoc, title });
+  frame.addEventListener("load", () => {
+    const mail = frame.contentDocument;
+    if (!mail || !mail.defaultView) return;
+    for (const one of /** @type {NodeListOf<HTMLElement>} */ (mail.querySelectorAll("[data-style]"))) {
+      one.style.cssText = one.dataset.style || "";
+    }
+    const sheet = new mail.defaultView.CSSStyleSheet();
+    sheet.replaceSync(styles);
+    mail.adoptedStyleSheets = [sheet];
+    // A page is not shown in the frame.
+    for (const link of mail.querySelectorAll("a")) link.removeAttribute("href");
+  });
+  return frame;
 }
 
 /**
@@ -137,6 +172,8 @@ function addDialog(context, channels, load) {
     ),
   );
   const empty = checkbox({ label: t("report_empty"), name: "empty" });
+  const limits = filtersOfOne(context, () => boxes.chosen());
+  boxes.element.addEventListener("change", limits.draw);
   const made = form({
     fields: [
       field({ label: t("report_period"), name: "period", input: period }),
@@ -149,7 +186,7 @@ function addDialog(context, channels, load) {
       const missing = { code: "", message: t("choose_channel"), field: null, retryAfter: null };
       if (!ids.length) return { ok: false, error: missing };
       const answer = await send("POST", PATH, {
-        websites: boxes.chosen(),
+        ...limits.value(),
         period: period.value,
         hour: Number(hour.value),
         channels: ids,
@@ -164,7 +201,61 @@ function addDialog(context, channels, load) {
   const before = made.element.lastElementChild;
   if (context.websites.length > 1) made.element.insertBefore(boxes.element, made.element.firstElementChild);
   made.element.insertBefore(channelBoxes, before);
+  made.element.insertBefore(limits.element, before);
   made.element.insertBefore(empty.element, before);
   const dialog = openDialog({ title: t("add_report"), body: made.element });
   period.focus();
+}
+
+/**
+ * Returns the filters of a summary, which are of one website: { element, draw, value }.
+ *
+ * @param {Context} context
+ * @param {() => string[] | null} chosen  ids of the websites; null for all
+ */
+function filtersOfOne(context, chosen) {
+  const element = h("div", { class: "stack" });
+  /** @type {{ website: Website, filters: ReturnType<typeof filtersField> } | null} */
+  let shown = null;
+  const one = () => {
+    const ids = chosen() || context.websites.map(({ id }) => id);
+    return ids.length === 1 ? context.websites.find(({ id }) => id === ids[0]) : undefined;
+  };
+  /** @param {Website} website @param {string[]} filters @param {Segment[]} segments */
+  const fields = (website, filters, segments) => {
+    const own = filtersField({
+      ...{ website, label: t("report_filters"), soft: shared("optional"), hint: t("report_filters_hint") },
+      ...{ name: "filters", filters, fields: PROPERTY_FILTERS },
+    });
+    shown = { website, filters: own };
+    const take = h("select", null, [
+      h("option", { value: "" }, shared("no_segment")),
+      segments.map(({ id, name }) => h("option", { value: id }, name)),
+    ]);
+    take.addEventListener("change", () => {
+      const segment = segments.find(({ id }) => id === take.value);
+      if (segment) fields(website, segment.filters, segments);
+    });
+    fill(
+      element,
+      segments.length ? field({ label: shared("take_segment"), name: "segment", input: take }).element : null,
+      own.element,
+    );
+    return own;
+  };
+  const draw = async () => {
+    const website = one();
+    if (website && website.id === shown?.website.id) return;
+    shown = null;
+    if (!website) return fill(element);
+    const typed = fields(website, [], []);
+    const answer = await get(`/api/account/websites/${website.id}/segments`, { signal: context.signal });
+    if (answer.ok && answer.data.length && one() === website) fields(website, typed.value(), answer.data);
+  };
+  void draw();
+  const value = () => {
+    const filters = shown ? shown.filters.value() : [];
+    return { websites: shown && filters.length ? [shown.website.id] : chosen(), filters };
+  };
+  return { element, draw, value };
 }

@@ -35,7 +35,7 @@ const CARDS = {
   sharing: ({ website, context }) => [
     sectionCard(t("share_links"), shareLinks({ website, changed: () => context.refresh() })),
   ],
-  exclusions: ({ website }) => [exclusionsCard(website)],
+  exclusions: ({ website, context }) => [exclusionsCard(website, context.account)],
   data: (settings) => [
     importsCard(settings.website),
     pathRulesCard(settings),

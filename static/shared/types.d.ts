@@ -156,6 +156,8 @@ interface Report {
   websites: string[] | null;
   period: string;
   channels: string[];
+  /** Of a report of one website. */
+  filters: string[];
   next_at: string;
 }
 
@@ -232,6 +234,27 @@ interface ShareLink {
   badges: boolean;
 }
 
+type ExclusionKind = "addresses" | "countries" | "pages" | "hostnames" | "referrers" | "not_spam";
+
+interface ExclusionEntry {
+  value: string;
+  note: string;
+  /** An address, or `former member N`; null: an API key. */
+  added_by: string | null;
+}
+
+/** A list on the page. `data`: all of them. */
+interface ExclusionList {
+  website: Website;
+  kind: ExclusionKind;
+  path: string;
+  body: HTMLElement;
+  entries: ExclusionEntry[];
+  address: string;
+  hasPeople: boolean;
+  data: Exclusions;
+}
+
 /** A list of the server: what it came with, or a file that its administrator has set. */
 interface ServerList {
   name: "crawlers" | "referrer_spam" | "datacenters";
@@ -243,15 +266,17 @@ interface ServerList {
 
 /** The lists of events that are not counted, and the address of the request. */
 interface Exclusions {
-  addresses: string[];
-  countries: string[];
-  pages: string[];
-  hostnames: string[];
-  referrers: string[];
-  not_spam: string[];
+  addresses: ExclusionEntry[];
+  countries: ExclusionEntry[];
+  pages: ExclusionEntry[];
+  hostnames: ExclusionEntry[];
+  referrers: ExclusionEntry[];
+  not_spam: ExclusionEntry[];
   /** Whether visits from the hosts of the list of referrer spam are excluded. */
   referrer_spam: boolean;
   crawlers: "reject" | "count";
+  /** Whether the listed countries are the only ones that count. */
+  only_countries: boolean;
   /** Whether web events from data centres are excluded; only where the server has a list of them. */
   datacenters?: boolean;
   your_address: string;

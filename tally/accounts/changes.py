@@ -174,11 +174,15 @@ def change_website(
 
 
 def change_exclusions(
-    connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]], switches: Mapping[str, bool]
+    connection: sqlite3.Connection,
+    number: int,
+    lists: Mapping[str, Mapping[str, str]],
+    switches: Mapping[str, bool],
+    person: int | None,
 ) -> None:
     """Change a website's exclusions, as `websites.set_exclusions`. Raises WebsiteDeleted."""
     check_exists(connection, number)
-    set_exclusions(connection, number, lists, switches)
+    set_exclusions(connection, number, lists, switches, person)
 
 
 def add_share_link(

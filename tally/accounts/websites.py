@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tally.accounts.accounts import Account, AccountError, AccountFull
 from tally.accounts.usage import month_of
-from tally.events.exclusions import Exclusions
+from tally.events.exclusions import Exclusions, Note
 from tally.events.path_rules import PathRule
 from tally.events.website import Website
 from tally.timestamps import MINUTE_MS
@@ -258,33 +258,52 @@ def _add_origins(connection: sqlite3.Connection, number: int, origins: Iterable[
 def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
     """Return the exclusions of each website that has any, by its number."""
     lists: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    statement = "/* websites.exclusions */ select website, kind, value from exclusion order by website, kind, value"
-    for website, kind, value in connection.execute(statement):
+    notes: dict[int, dict[tuple[str, str], Note]] = defaultdict(dict)
+    statement = (
+        "/* websites.exclusions */ select website, kind, value, note, added_by from exclusion"
+        " order by website, kind, value"
+    )
+    for website, kind, value, note, added_by in connection.execute(statement):
         lists[website][kind].append(value)
+        notes[website][kind, value] = Note(note, added_by)
     switches: dict[int, dict[str, bool]] = {}
     statement = (
-        "/* websites.switches */ select number, counts_referrer_spam, excludes_datacenters from website"
-        " where counts_referrer_spam = 1 or excludes_datacenters = 1"
+        "/* websites.switches */ select number, counts_referrer_spam, excludes_datacenters, only_countries from website"
+        " where counts_referrer_spam = 1 or excludes_datacenters = 1 or only_countries = 1"
     )
-    for website, counts_listed, excludes_datacenters in connection.execute(statement):
+    for website, counts_listed, excludes_datacenters, only_countries in connection.execute(statement):
         switches[website] = {
             "counts_listed": bool(counts_listed),
             "excludes_datacenters": bool(excludes_datacenters),
+            "only_countries": bool(only_countries),
         }
-    return {number: Exclusions(lists[number], **switches.get(number, {})) for number in lists.keys() | switches.keys()}
+    return {
+        number: Exclusions(lists[number], notes=notes[number], **switches.get(number, {}))
+        for number in lists.keys() | switches.keys()
+    }
 
 
 def set_exclusions(
-    connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]], switches: Mapping[str, bool]
+    connection: sqlite3.Connection,
+    website: int,
+    lists: Mapping[str, Mapping[str, str]],
+    switches: Mapping[str, bool],
+    person: int | None = None,
 ) -> None:
-    """Replace the given lists of a website, and set the given columns, such as counts_crawlers."""
-    for column, value in switches.items():
-        connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (value, website))
-    for kind, values in lists.items():
+    """Replace the given lists of a website, and set the given columns, such as counts_crawlers.
+
+    A list has the note of each value. `person`: who adds those that are new; None is an API key.
+    """
+    for column, is_on in switches.items():
+        connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (is_on, website))
+    for kind, notes in lists.items():
+        statement = "/* websites.added_by */ select value, added_by from exclusion where website = ? and kind = ?"
+        added_by: dict[str, int | None] = dict(connection.execute(statement, (website, kind)).fetchall())
         connection.execute(
             "/* websites.clear_exclusions */ delete from exclusion where website = ? and kind = ?", (website, kind)
         )
         connection.executemany(
-            "/* websites.add_exclusions */ insert or ignore into exclusion (website, kind, value) values (?, ?, ?)",
-            [(website, kind, value) for value in values],
+            "/* websites.add_exclusions */ insert into exclusion (website, kind, value, note, added_by)"
+            " values (?, ?, ?, ?, ?)",
+            [(website, kind, value, note, added_by.get(value, person)) for value, note in notes.items()],
         )

@@ -40,7 +40,7 @@ from tally.accounts.api_keys import (
     delete_api_key,
     delete_api_keys,
 )
-from tally.accounts.audit import Entry, former_member, if_done
+from tally.accounts.audit import Entry, if_done
 from tally.accounts.changes import PasswordChanged
 from tally.accounts.identities import Refused
 from tally.accounts.usage import USAGE_WARNINGS, month_ends_in_s
@@ -336,19 +336,10 @@ def _key(auth: Auth, key: ApiKey) -> dict[str, Any]:
         "scopes": key.grant.scopes,
         "websites": key.grant.websites,
         "expires_at": None if key.grant.expires_ms is None else iso(key.grant.expires_ms),
-        "created_by": _creator(auth, key),
+        "created_by": auth.member_name(key.account, key.created_by),
         # A key that stands for what a person has connected (tally/api/oauth.py).
         "is_assistant": key.client is not None,
     }
-
-
-def _creator(auth: Auth, key: ApiKey) -> str | None:
-    """Return who created a key: an address, or `former member N`; None for the command line."""
-    if key.created_by is None:
-        return None
-    person = auth.registry.cache.people.get(key.created_by)
-    is_member = (key.account, key.created_by) in auth.registry.cache.members
-    return person.email if person is not None and is_member else former_member(key.created_by)
 
 
 def _grant(auth: Auth, account: int, sent: dict[str, Any]) -> Grant:

@@ -215,6 +215,14 @@ class Auth:
         members = self.registry.cache.memberships_of(person)
         return [member._replace(is_due=False) for member in members] if via in _ELSEWHERE else members
 
+    def member_name(self, account: int, person: int | None) -> str | None:
+        """Return how a person of an account is named: by an address, or as `former member N`; None for no person."""
+        if person is None:
+            return None
+        known = self.registry.cache.people.get(person)
+        is_member = (account, person) in self.registry.cache.members
+        return known.email if known is not None and is_member else audit.former_member(person)
+
     async def website(self, request: web.Request, session: Session, action: Action) -> Website:
         """Return the website in the path, if the session may do something with it.
 

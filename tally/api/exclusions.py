@@ -21,7 +21,7 @@ from tally.accounts.changes import WebsiteDeleted
 from tally.api.auth import AUTH, Auth, invalid
 from tally.errors import ApiError
 from tally.events.client import unmapped
-from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, KINDS, NOT_SPAM, PAGES, REFERRERS
+from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, KINDS, NOT_SPAM, PAGES, REFERRERS, Note
 from tally.events.urls import BadHost, normal_host, normal_path
 from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR
@@ -29,12 +29,15 @@ from tally.ingest.collector import COLLECTOR
 # Of each list; an event is compared with all of them.
 MAX_VALUES = 100
 MAX_CHARACTERS = 500
+MAX_NOTE = 50
 REFERRER_SPAM, CRAWLERS, DATACENTERS = "referrer_spam", "crawlers", "datacenters"
+ONLY_COUNTRIES = "only_countries"
 # Fields beside the lists: the column of a website, and the two values, that for 0 first.
 _SWITCHES: dict[str, tuple[str, tuple[Any, Any]]] = {
     REFERRER_SPAM: ("counts_referrer_spam", (True, False)),
     CRAWLERS: ("counts_crawlers", ("reject", "count")),
     DATACENTERS: ("excludes_datacenters", (False, True)),
+    ONLY_COUNTRIES: ("only_countries", (False, True)),
 }
 
 
@@ -59,7 +62,8 @@ async def change(request: web.Request) -> web.Response:
         # Without the values: excluded addresses are personal data.
         entry = Entry("exclusions_changed", website.id, website.domain, {"lists": sorted(sent)})
         step = changes.change_exclusions
-        await auth.change(session, website.account, entry, step, website.number, lists, switches)
+        person = None if session.key is not None else session.person.number
+        await auth.change(session, website.account, entry, step, website.number, lists, switches, person)
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
     return _shown(request, auth, website.id)
@@ -74,7 +78,11 @@ def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
     address = collector.sender(request).client.address
     # A browser's IPv6 address changes within its network.
     own = address if address.version == 4 else ip_interface(f"{address}/64").network
-    switched = {REFERRER_SPAM: exclusions.counts_listed, CRAWLERS: website.counts_crawlers}
+    switched = {
+        REFERRER_SPAM: exclusions.counts_listed,
+        CRAWLERS: website.counts_crawlers,
+        ONLY_COUNTRIES: exclusions.only_countries,
+    }
     if collector.lists.datacenters is not None:
         switched[DATACENTERS] = exclusions.excludes_datacenters
     switches = {name: _SWITCHES[name][1][on] for name, on in switched.items()}
@@ -89,7 +97,15 @@ def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
         }
         for one in collector.lists.files
     ]
-    return json_response({"data": exclusions.lists | switches | {"your_address": str(own), "lists": lists}})
+    entries = {
+        kind: [_entry(auth, website.account, value, exclusions.notes[kind, value]) for value in values]
+        for kind, values in exclusions.lists.items()
+    }
+    return json_response({"data": entries | switches | {"your_address": str(own), "lists": lists}})
+
+
+def _entry(auth: Auth, account: int, value: str, note: Note) -> dict[str, str | None]:
+    return {"value": value, "note": note.text, "added_by": auth.member_name(account, note.added_by)}
 
 
 def _switch(name: str, given: Any) -> bool:
@@ -100,21 +116,37 @@ def _switch(name: str, given: Any) -> bool:
     return values.index(given) == 1
 
 
-def _values(kind: str, given: Any) -> list[str]:
-    """Return the different values of a list, each in its shortest form. Raises ApiError 400."""
-    if not isinstance(given, list) or len(given) > MAX_VALUES or not all(isinstance(one, str) for one in given):
-        raise invalid(kind, f"{kind} must be a list of at most {MAX_VALUES} strings.")
-    values: dict[str, None] = {}
-    for one in given:
-        text = one.strip()
+def _values(kind: str, given: Any) -> dict[str, str]:
+    """Return the different values of a list, each in its shortest form, with their notes. Raises ApiError 400."""
+    if not isinstance(given, list) or len(given) > MAX_VALUES:
+        raise invalid(kind, f"{kind} must be a list of at most {MAX_VALUES} entries.")
+    notes: dict[str, str] = {}
+    for item in given:
+        typed, note = _typed(kind, item)
         # An escape counts as what it stands for, so that a list as it is answered can be sent again.
-        if not text or len(unquote(text)) > MAX_CHARACTERS:
+        if not typed or len(unquote(typed)) > MAX_CHARACTERS:
             raise invalid(kind, f"{kind}: each must have 1 to {MAX_CHARACTERS} characters.")
         try:
-            values[_CHECKS[kind](text)] = None
+            value = _CHECKS[kind](typed)
         except ValueError as bad:
             raise invalid(kind, f"{kind}: {bad}") from None
-    return list(values)
+        notes[value] = note or notes.get(value, "")
+    return notes
+
+
+def _typed(kind: str, item: Any) -> tuple[str, str]:
+    """Return the value and the note of an entry; a string has no note. Raises ApiError 400.
+
+    `added_by`, as it is answered, may be sent again and changes nothing.
+    """
+    if isinstance(item, str):
+        return item.strip(), ""
+    if not isinstance(item, dict) or not isinstance(item.get("value"), str) or item.keys() - _ENTRY:
+        raise invalid(kind, f"{kind}: each entry must be a string, or an object with value and note.")
+    note = item.get("note", "")
+    if not isinstance(note, str) or len(note) > MAX_NOTE or not note.isprintable():
+        raise invalid(kind, f"{kind}: a note must be text of at most {MAX_NOTE} characters, on one line.")
+    return item["value"].strip(), note.strip()
 
 
 def _address(text: str) -> str:
@@ -160,6 +192,7 @@ def _referrer(text: str) -> str:
         raise ValueError(f"{text} is no host: write it alone, such as example.com.") from None
 
 
+_ENTRY = frozenset(("value", "note", "added_by"))
 _CHECKS: dict[str, Callable[[str], str]] = {
     ADDRESSES: _address,
     COUNTRIES: _country,

@@ -4,7 +4,7 @@ referrer.
 Each list is configuration. Nothing of a request is stored to apply it: addresses of clients are compared in memory.
 
 - `addresses`: IP addresses and networks of clients.
-- `countries`: codes of ISO 3166-1, as in the dimension `country`.
+- `countries`: codes of ISO 3166-1, as in the dimension `country`; with `only_countries`, the only ones that count.
 - `pages`: patterns of `pathname`, in which `*` stands for any characters.
 - `hostnames`: where there are any, the only hosts whose pages count. `*.example.com` stands for all subdomains. Events
   without a URL have no host and count.
@@ -18,6 +18,7 @@ The texts are checked where they are entered (tally/api/exclusions.py); what is 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_network
+from typing import NamedTuple
 
 from tally.events import referrer_spam
 
@@ -26,17 +27,34 @@ KINDS = ("addresses", "countries", "pages", "hostnames", "referrers", "not_spam"
 ADDRESSES, COUNTRIES, PAGES, HOSTNAMES, REFERRERS, NOT_SPAM = KINDS
 
 
+class Note(NamedTuple):
+    """What is stored with a value of a list: a note, and the number of the person who added it; None: an API key."""
+
+    text: str
+    added_by: int | None
+
+
 class Exclusions:
     """The lists of one website, prepared for comparing. An event takes 1 to 50 µs, the latter with 100 pages.
 
     `counts_listed`: whether events from the hosts of the list of referrer spam count.
     `excludes_datacenters`: whether web events from the networks of --datacenter-ranges do not.
+    `only_countries`: whether the listed countries are the only ones that count. Where there are none, all do, and an
+    event whose country is unknown counts always: those of servers have none.
+    `notes`: by list and value.
     """
 
     def __init__(
-        self, lists: Mapping[str, Sequence[str]], *, counts_listed: bool = False, excludes_datacenters: bool = False
+        self,
+        lists: Mapping[str, Sequence[str]],
+        *,
+        counts_listed: bool = False,
+        excludes_datacenters: bool = False,
+        only_countries: bool = False,
+        notes: Mapping[tuple[str, str], Note] | None = None,
     ) -> None:
         self.lists = {kind: list(lists.get(kind, ())) for kind in KINDS}
+        self.notes = notes or {}
         # Networks of equal length are one search: (version, bits of the host) -> the numbers of networks.
         networks: dict[tuple[int, int], set[int]] = defaultdict(set)
         for network in map(ip_network, self.lists[ADDRESSES]):
@@ -48,6 +66,7 @@ class Exclusions:
         self._hostnames = [hostname.split("*") for hostname in self.lists[HOSTNAMES]]
         self._referrers, self._not_spam = frozenset(self.lists[REFERRERS]), frozenset(self.lists[NOT_SPAM])
         self.counts_listed, self.excludes_datacenters = counts_listed, excludes_datacenters
+        self.only_countries = only_countries
 
     def is_spam(self, referrer: str) -> bool:
         """Return whether the host of a referrer excludes an event."""
@@ -63,7 +82,7 @@ class Exclusions:
         """
         if any(self._has(address, *of) for of in self._networks):
             return ADDRESSES
-        if country in self._countries:
+        if country and self._countries and (country in self._countries) is not self.only_countries:
             return COUNTRIES
         if any(consists_of(parts, pathname) for parts in self._pages):
             return PAGES

@@ -1,7 +1,7 @@
 """Background work that deletes events: those of imports that are undone (tally/transfer/undo.py), and those that match
-filters (tally/transfer/event_deletion.py).
+filters (tally/transfer/event_deletion.py); and the keys of access logs that nothing follows any more.
 
-It is a source of turns (tally/maintenance/scheduler.py), one for each import and each deletion under way. Its
+It is a source of turns (tally/maintenance/scheduler.py), one for each import, each deletion under way and each key. Its
 transactions go through the builder, which waits while many events arrive and rests after each.
 """
 
@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from tally.accounts.websites import secure_delete
 from tally.clock import Clock
 from tally.events.sessions import Sessions
 from tally.maintenance.deletion_worker import Write
@@ -42,11 +43,12 @@ class EventRemoval:
         self._changed, self._deleted, self._undo_first, self._space = changed, deleted, undo, space
 
     async def turns(self) -> list[Turn]:
-        """Return a turn for each import that is being undone, and for each deletion that runs."""
-        imports, deletions = await self._write(_pending)
+        """Return a turn for each import that is being undone, each deletion that runs, and each key."""
+        imports, deletions, keys = await self._write(_pending, self._clock.deletion_time_ms())
         return [
             *(Turn(f"undo of import {number}", one, partial(self._undo, one, number)) for one, number in imports),
             *(Turn(f"deletion {number}", one, partial(self._delete, one, number)) for one, number in deletions),
+            *(Turn(f"key of import {number}", one, partial(self._delete_key, one, number)) for one, number in keys),
         ]
 
     async def _undo(self, website: int, number: int) -> bool:
@@ -63,6 +65,11 @@ class EventRemoval:
         now_ms = self._clock.wall_ms()
         return self._after(website, await self._write(event_deletion.step, website, number, now_ms, self._sessions))
 
+    async def _delete_key(self, website: int, number: int) -> bool:
+        await self._write(_overwrite_key, website, number)
+        self._deleted()
+        return False
+
     def _after(self, website: int, has_more: bool) -> bool:
         self._changed(website)
         if not has_more:
@@ -70,5 +77,11 @@ class EventRemoval:
         return has_more
 
 
-def _pending(connection: sqlite3.Connection) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    return import_records.undoing(connection), deletion_records.running(connection)
+def _overwrite_key(connection: sqlite3.Connection, website: int, number: int) -> None:
+    with secure_delete(connection):
+        import_records.delete_key(connection, website, number)
+
+
+def _pending(connection: sqlite3.Connection, now_ms: int) -> tuple[list[tuple[int, int]], ...]:
+    keys = import_records.with_old_keys(connection, now_ms)
+    return import_records.undoing(connection), deletion_records.running(connection), keys

@@ -1,6 +1,8 @@
 """Why a notice could not be sent: the sentences of logs and of the API, and a code of each for the pages.
 
-A sentence may go on after ": ", with what a server answered. Answers alone, such as "HTTP 500", have no code.
+A sentence is what is stored with a notice and shown by commands; the code is found again from it, so that notices of
+before have theirs too. A sentence may go on after ": ", with what a server answered. Answers alone, such as "HTTP 500",
+have no code, and the pages show them as they are.
 """
 
 REASONS = {

@@ -184,16 +184,20 @@ def changes(language: Language, website: Figures) -> list[str]:
 
 def filters(language: Language, data: Figures) -> str:
     """Return the filters of a summary in words, "" without."""
-    words = [_condition(language, *written.partition("=")[::2]) for written in data.get("filters", ())]
+    by_name: dict[str, list[str]] = {}
+    for name, _, value in (written.partition("=") for written in data.get("filters", ())):
+        by_name.setdefault(name.removeprefix("filter_"), []).append(value)
+    words = [_condition(language, *one) for one in by_name.items()]
     return text(language, "filters.only", filters=", ".join(words)) if words else ""
 
 
-def _condition(language: Language, name: str, value: str) -> str:
-    field = name.removeprefix("filter_")
-    sign = field[-1] if field[-1] in _CONDITIONS else ""
-    field = field.removesuffix(sign)
-    shown = texts.country(language, value) if field == "country" and sign in ("", "!") else " ".join(value.split())
-    shown = shown or text(language, "filters.unset")
+def _condition(language: Language, name: str, values: Sequence[str]) -> str:
+    sign = name[-1] if name[-1] in _CONDITIONS else ""
+    field = name.removesuffix(sign)
+    named = [texts.country(language, one) if field == "country" else " ".join(one.split()) for one in values]
+    shown = named[0] or text(language, "filters.unset")
+    for one in named[1:]:
+        shown = text(language, "filters.either", first=shown, second=one or text(language, "filters.unset"))
     return text(language, _CONDITIONS[sign], field=_field_name(language, field), value=shown)
 
 

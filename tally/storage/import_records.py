@@ -207,6 +207,25 @@ def undoing(connection: sqlite3.Connection) -> list[tuple[int, int]]:
     ).fetchall()
 
 
+def with_old_keys(connection: sqlite3.Connection, now_ms: int) -> list[tuple[int, int]]:
+    """Return (website, number) of the imports of logs that nothing follows any more, which have the key of a day."""
+    return connection.execute(
+        "/* import_records.with_old_keys */ select website, number from import"
+        " where state in ('following', 'interrupted') and changed_ms < ? and progress ->> '$.head' != ''"
+        " and progress ->> '$.secret' != '' order by website, number",
+        (now_ms - _ENDED_AFTER_MS,),
+    ).fetchall()
+
+
+def delete_key(connection: sqlite3.Connection, website: int, number: int) -> None:
+    """Delete the key of an import's day. Where its log is followed again, what is new is a new import."""
+    connection.execute(
+        "/* import_records.delete_key */ update import set progress = json_set(progress, '$.secret', '')"
+        " where website = ? and number = ?",
+        (website, number),
+    )
+
+
 # --- which import an event belongs to
 
 IMPORT_OF = (

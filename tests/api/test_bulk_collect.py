@@ -193,6 +193,6 @@ async def test_the_month_of_the_account_is_used(make_app: MakeApp) -> None:
 
 
 async def test_an_excluded_address_does_not_exclude_what_its_server_sends(site: Site) -> None:
-    lists = {"addresses": ["127.0.0.0/8", "203.0.113.7"]}
+    lists = {"addresses": {"127.0.0.0/8": "", "203.0.113.7": ""}}
     await site.app.admin(lambda connection: set_exclusions(connection, 1, lists, {}))
     assert (await site.send(page("a"))).json["accepted"] == 1

@@ -165,9 +165,10 @@ async def test_a_test_answers_how_it_ended(make_app: MakeApp) -> None:
         assert receiver.received[0].path == "/in"
         receiver.status = 404
         answer = await browser("POST", one)
-        assert answer.json["data"] == {"ok": False, "status": 404, "error": "HTTP 404"}
+        assert answer.json["data"] == {"ok": False, "status": 404, "error": "HTTP 404", "error_code": None}
     answer = await browser("POST", one)
-    assert answer.json["data"] == {"ok": False, "status": None, "error": "the connection failed"}
+    failed = {"ok": False, "status": None, "error": "the connection failed", "error_code": "connection_failed"}
+    assert answer.json["data"] == failed
     # A test is no notice.
     assert (await browser("GET", "/api/account/notices")).json["data"] == []
     statuses = {(await browser("POST", one)).status for _ in range(10)}

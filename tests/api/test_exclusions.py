@@ -12,11 +12,13 @@ from tally.accounts.api_keys import Grant
 from tally.api.exclusions import MAX_CHARACTERS, MAX_VALUES
 from tally.events.exclusions import KINDS, Exclusions
 from tests.api.test_rejected_events import counted
-from tests.support.app import GOOGLEBOT, Answer, App, MakeApp
+from tests.support.app import GOOGLEBOT, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
 from tests.support.page_client import PageClient, logged_in
 
-EMPTY: dict[str, Any] = {kind: [] for kind in KINDS} | {"referrer_spam": True, "crawlers": "reject"}
+EMPTY: dict[str, Any] = {kind: [] for kind in KINDS} | {
+    **{"referrer_spam": True, "crawlers": "reject", "only_countries": False}
+}
 GERMAN, AMERICAN = "85.214.132.117", "8.8.8.8"
 
 
@@ -42,7 +44,8 @@ class Own:
         data: dict[str, Any] = answer.json["data"]
         assert data.pop("your_address") == self.owner.ip
         self.server_lists = data.pop("lists")
-        return data
+        self.entries = {kind: data[kind] for kind in KINDS}
+        return data | {kind: [entry["value"] for entry in data[kind]] for kind in KINDS}
 
     async def send(
         self, pathname: str = "/", host: str = "example.com", ip: str = GERMAN, *, web: bool = False, **more: Any
@@ -220,6 +223,58 @@ async def test_a_page_of_the_website_is_no_spam(app: App) -> None:
     assert answer.json["accepted"] == 1
 
 
+# --- notes
+
+
+async def test_entries_have_a_note_and_who_added_them(own: Own) -> None:
+    note = "<img src=x onerror=alert(1)>"
+    await own.exclude(countries=["FR", {"value": "de", "note": f" {note} "}])
+    email = OWNER
+    assert own.entries["countries"] == [
+        {"value": "DE", "note": note, "added_by": email},
+        {"value": "FR", "note": "", "added_by": email},
+    ]
+    # By a key: what is new is nobody's, what was there stays as it was; as it is answered it may be sent again.
+    key = await own.app.key(grant=Grant(("manage",)))
+    path = f"/api/v1/websites/{own.website}/exclusions"
+    sent = {"countries": [*own.entries["countries"], {"value": "US", "note": "n" * 50}]}
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = await own.app.collect(sent, path=path, method="PATCH", headers=headers)
+    assert answer.status == 200, answer.text
+    expected = [*own.entries["countries"], {"value": "US", "note": "n" * 50, "added_by": None}]
+    assert answer.json["data"]["countries"] == expected
+    await own.app.restart()
+    await own.read()
+    assert own.entries["countries"] == expected
+    # A string is an entry without a note.
+    await own.exclude(countries=["DE", "DE"])
+    assert own.entries["countries"] == [{"value": "DE", "note": "", "added_by": email}]
+
+
+async def test_who_has_left_is_named_by_a_number(own: Own) -> None:
+    await own.exclude(pages=["/a"])
+    await own.app.admin(lambda connection: connection.execute("update exclusion set added_by = 99"))
+    await own.read()
+    assert own.entries["pages"][0]["added_by"] == "former member 99"
+
+
+# --- countries
+
+
+async def test_only_the_listed_countries_count(own: Own) -> None:
+    await own.exclude(only_countries=True)
+    assert await own.send(ip=GERMAN) == await own.send(ip=AMERICAN) == "", "without a list all count"
+    assert (await own.exclude(countries=["DE"]))["only_countries"] is True
+    assert await own.send(ip=GERMAN) == ""
+    assert await own.send(ip=AMERICAN) == "excluded_country"
+    assert await own.send(ip="192.168.1.1") == "", "an unknown country counts"
+    await own.app.restart()
+    assert await own.send(ip=AMERICAN) == "excluded_country"
+    await own.exclude(only_countries=False)
+    assert await own.send(ip=GERMAN) == "excluded_country"
+    assert await own.send(ip=AMERICAN) == ""
+
+
 # --- data centres
 
 WEB = {"Origin": "https://example.com"}
@@ -364,7 +419,15 @@ async def test_values_are_kept_in_one_form(own: Own, kind: str, typed: str, kept
         *((kind, [""], "1 to 500 characters") for kind in KINDS),
         *((kind, ["/" + "a" * MAX_CHARACTERS], "1 to 500 characters") for kind in KINDS),
         *((kind, ["/a"] * (MAX_VALUES + 1), "at most 100") for kind in KINDS),
-        *((kind, given, "must be a list") for kind in KINDS for given in (None, "DE", {"a": 1}, [1])),
+        *((kind, given, "must be a list") for kind in KINDS for given in (None, "DE", {"a": 1})),
+        *((kind, [given], "must be a string, or an object") for kind in KINDS for given in (1, None, [], {})),
+        ("countries", [{"value": "DE", "by": "a"}], "must be a string, or an object"),
+        ("countries", [{"value": 1}], "must be a string, or an object"),
+        *(
+            ("countries", [{"value": "DE", "note": note}], "a note must be text of at most 50 characters")
+            for note in ("a" * 51, "a\nb", "a\0", None, 1, "\u202ea")
+        ),
+        *(("only_countries", value, "must be false or true") for value in (None, 1, "yes")),
         ("countrys", ["DE"], "Unknown field"),
     ],
 )

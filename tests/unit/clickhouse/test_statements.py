@@ -22,12 +22,18 @@ PROPERTIES = tuple(Filter(f"prop.{HOSTILE}", operator, (HOSTILE, "1")) for opera
 GOAL = Goal(PROPERTIES, HOSTILE)
 SETTLED = (SettledDay(20_000, 2, 5, False), SettledDay(20_001, 1, 7, True))
 EVENTS = Traffic(Scope(1, 20_000 * 86_400_000, 20_003 * 86_400_000, FILTERS + PROPERTIES), 1_000, SETTLED)
+SUMS = Traffic(
+    EVENTS.scope._replace(filters=(), whole_days=EVENTS.scope[1:3]), EVENTS.last_id, SETTLED, [20_000, 20_002]
+)
+TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], []])
 STEPS = [FunnelStep("pathname", HOSTILE), FunnelStep("", "", PROPERTIES)]
 START = ("pathname", HOSTILE)
 TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], [(HOSTILE, HOSTILE)]])
 QUERY = TopQuery("pathname", 5, goal=GOAL, order="conversion_rate", has_visits=True)
 BUILT: list[Callable[[Parameters], str]] = [
     lambda own: traffic.figures(Question(EVENTS, "referrer", [GOAL]), own, [HOSTILE]),
+    lambda own: traffic.figures(Question(SUMS, "referrer"), own, [HOSTILE]),
+    lambda own: traffic.visit_pages(SUMS, "entry_page", 5, own, [HOSTILE]),
     lambda own: traffic.series(EVENTS, [0, 1], GOAL, own),
     lambda own: traffic.top(EVENTS, QUERY, own),
     lambda own: traffic.top(EVENTS, QUERY._replace(order="time_on_page"), own),

@@ -174,7 +174,9 @@ def db(tmp_path: Path) -> Path:
         connection.execute(f"insert into rejected_sample values {samples}")
         connection.execute("insert into meta values ('importing:1', 'x'), ('importing:12', 'x')")
         connection.execute("insert into allowed_origin values (1, 'app://canary-origin'), (2, 'app://other')")
-        connection.execute("insert into exclusion values (1, 'pages', '/canary-page'), (2, 'pages', '/other')")
+        connection.execute(
+            "insert into exclusion (website, kind, value) values (1, 'pages', '/canary-page'), (2, 'pages', '/other')"
+        )
         connection.execute(
             "insert into definition values (1, '0123456789abcdef', 'goal', 0, '{\"name\": \"canary-goal\"}'),"
             " (2, '0123456789abcdef', 'goal', 0, '{}')"

@@ -136,7 +136,7 @@ GROWING = {
     "field_value": r"PRIMARY KEY \(website=\? AND field=\?",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
     "notice": r"INTEGER PRIMARY KEY \(rowid[=<]\?|(?:COVERING )?INDEX notice_of_channel \(channel=\?"
-    r"|(?:COVERING )?INDEX notice_due|COVERING INDEX notice_of_website \(website=\?\)"
+    r"|(?:COVERING )?INDEX notice_due|(?:COVERING )?INDEX notice_of_website \(website=\?\)"
     r"|INDEX notice_of_account \(account=\?\)|(?:COVERING )?INDEX sqlite_autoindex_notice_1 \(key=\?\)",
     "account_usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
@@ -672,6 +672,7 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
         outbox.add(connection, outbox.New(account, "test", "fourth", content, NOON_MS + DAY_MS), NOON_MS)
         assert outbox.claim(connection, "0" * 16, NOON_MS).message is None
     outbox.notices(connection, account)
+    assert outbox.alerts_of(connection, 1, 0, NOON_MS) == []
     outbox.delete_old(connection, NOON_MS + DAY_MS)
     channels.all_channels(connection)
     channels.change_channel(connection, "0" * 16, "Phone", {}, None, None, "de")
@@ -714,7 +715,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, {"counts_referrer_spam": True})
+    set_exclusions(connection, 1, {"pages": {"/admin/*": ""}}, {"counts_referrer_spam": True})
     all_exclusions(connection)
     for _ in range(audit.MAX_SINGLY + 2):
         audit.record(connection, audit.by_server(), audit.Entry("settings_changed"), 0)
@@ -793,6 +794,8 @@ def run_undo(connection: sqlite3.Connection) -> None:
     undo._own_ids(connection, number, first.number)
     undo.begin(connection, number, first.number, NOON_MS)
     assert import_records.undoing(connection) == [(number, first.number)]
+    assert import_records.with_old_keys(connection, NOON_MS) == []
+    import_records.delete_key(connection, number, last.number)
     while undo.step(connection, number, first.number):
         pass
     run_sums(connection, number, path)

@@ -181,6 +181,32 @@ def test_each_day_is_an_import_and_its_key_is_deleted(log: Log) -> None:
     assert "is following" in log.imports.command("--undo", "3", status=1)
 
 
+def test_the_key_of_a_log_that_nothing_follows_is_deleted(log: Log) -> None:
+    """A day after the last line, also if no follower ends its import; what is written later counts once."""
+
+    def work_after(hours: int) -> str:
+        app = log.imports.sync_app.app
+        changed_ms = app.clock.deletion_time_ms() - hours * 3_600_000
+        log.imports.sync_app.run(
+            app.admin(lambda file: file.execute("update import set changed_ms = ?", (changed_ms,)))
+        )
+        for turn in log.imports.sync_app.run(app.background_work.removal.turns()):
+            log.imports.sync_app.run(turn.step())
+        ((key,),) = log.imports.sql("select progress ->> '$.secret' from import")
+        return str(key)
+
+    log.write("/a", "/b")
+    log.follow()
+    log.follower._close()
+    assert len(work_after(23)) == 64
+    assert work_after(25) == ""
+    assert work_after(26) == ""
+    log.restart()
+    log.write("/c", at_s=60)
+    log.follow()
+    assert log.stored() == log.sent
+
+
 def test_a_piece_of_many_parts_is_exact_after_a_kill(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that grows between two parts of a piece: the piece ends where it did."""
     from tally.transfer import importer

@@ -858,21 +858,31 @@ class NoticesAnswer(TypedDict):
     data: list[Notice]
 
 
+class Exclusion(TypedDict):
+    value: str
+    note: str
+    # An address, or `former member N`; null: an API key.
+    added_by: str | None
+
+
 class Exclusions(TypedDict):
     """Lists of what is not counted."""
 
-    addresses: list[str]
-    countries: list[str]
-    pages: list[str]
-    hostnames: list[str]
-    referrers: list[str]
-    not_spam: list[str]
+    addresses: list[Exclusion]
+    countries: list[Exclusion]
+    pages: list[Exclusion]
+    hostnames: list[Exclusion]
+    referrers: list[Exclusion]
+    not_spam: list[Exclusion]
     # Whether the hosts of the list of referrer spam are excluded.
     referrer_spam: bool
     # Whether crawlers are rejected or count as visitors.
     crawlers: Literal["reject", "count"]
     # Whether web events from data centres are excluded. Only where the server has a list of them.
     datacenters: NotRequired[bool]
+    # Whether the listed countries are the only ones that count. Where there are none, all do; events without a
+    # known country count always.
+    only_countries: bool
     your_address: str
     # The lists of the server.
     lists: list[ServerList]
@@ -888,21 +898,66 @@ class ServerList(TypedDict):
     is_old: bool
 
 
+class ExclusionChangesAddresses(TypedDict):
+    value: str
+    note: NotRequired[str]
+    # As it is answered; it is not changed.
+    added_by: NotRequired[str | None]
+
+
+class ExclusionChangesCountries(TypedDict):
+    value: str
+    note: NotRequired[str]
+    # As it is answered; it is not changed.
+    added_by: NotRequired[str | None]
+
+
+class ExclusionChangesPages(TypedDict):
+    value: str
+    note: NotRequired[str]
+    # As it is answered; it is not changed.
+    added_by: NotRequired[str | None]
+
+
+class ExclusionChangesHostnames(TypedDict):
+    value: str
+    note: NotRequired[str]
+    # As it is answered; it is not changed.
+    added_by: NotRequired[str | None]
+
+
+class ExclusionChangesReferrers(TypedDict):
+    value: str
+    note: NotRequired[str]
+    # As it is answered; it is not changed.
+    added_by: NotRequired[str | None]
+
+
+class ExclusionChangesNotSpam(TypedDict):
+    value: str
+    note: NotRequired[str]
+    # As it is answered; it is not changed.
+    added_by: NotRequired[str | None]
+
+
 class ExclusionChanges(TypedDict):
     """The lists that are replaced."""
 
-    addresses: NotRequired[list[str]]
-    countries: NotRequired[list[str]]
-    pages: NotRequired[list[str]]
-    hostnames: NotRequired[list[str]]
-    referrers: NotRequired[list[str]]
-    not_spam: NotRequired[list[str]]
+    addresses: NotRequired[list[str | ExclusionChangesAddresses]]
+    countries: NotRequired[list[str | ExclusionChangesCountries]]
+    pages: NotRequired[list[str | ExclusionChangesPages]]
+    hostnames: NotRequired[list[str | ExclusionChangesHostnames]]
+    referrers: NotRequired[list[str | ExclusionChangesReferrers]]
+    not_spam: NotRequired[list[str | ExclusionChangesNotSpam]]
     # Whether the hosts of the list of referrer spam are excluded.
     referrer_spam: NotRequired[bool]
     # Whether crawlers are rejected or count as visitors.
     crawlers: NotRequired[Literal["reject", "count"]]
     # Whether web events from data centres are excluded. Only where the server has a list of them.
     datacenters: NotRequired[bool]
+    # Whether the listed countries are the only ones that count. Where there are none, all do; events without a
+    # known country count always.
+    only_countries: NotRequired[bool]
 
 
 class ExclusionsAnswer(TypedDict):
