@@ -36,7 +36,7 @@ TABLES = {
     ),
     # The newest version of a day counts: how many events it has, and up to which id. Later ones are in event.
     "settled_day": (
-        "website UInt32, day UInt16, version UInt32, events UInt64, last_id Int64",
+        "website UInt32, day UInt16, version UInt32, events UInt64, last_id Int64, at DateTime default now()",
         "tuple()",
         "website, day, version",
     ),

@@ -5,6 +5,8 @@ nothing is lost, and nothing counts twice, where it ends at any point: rows of a
 read. Events that arrive later are in `event`; the day is then cut again for each report, until it is settled again.
 """
 
+from collections.abc import Sequence
+
 from tally.clickhouse.client import Client
 from tally.clickhouse.visits import PROPERTIES, VISIT_COLUMNS, SettledDay, Traffic
 from tally.engine.values import Scope
@@ -33,27 +35,75 @@ async def settled_days(client: Client, website: int, last_id: int) -> list[Settl
 async def settle(client: Client, website: int, day: int, last_id: int) -> int:
     """Settle a day of a website, with the events up to an id; return their number. Raises Refused, NoAnswer."""
     known = await settled_days(client, website, last_id)
-    version = 1 + max((one.version for one in known if one.day == day), default=0)
+    place = f"website = {website} and day = {day}"
+    # Rows of an attempt that was never named, or is still being written, have a version of their own.
+    (attempted,) = (await client.rows(f"select max(version) from settled where {place}", {}))[0]
+    version = 1 + max([attempted, *(one.version for one in known if one.day == day)])
     day_scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
     source = Traffic(day_scope, last_id, known).source(_COLUMNS)
-    named, own = ", ".join(_COLUMNS), f"website = {website} and day = {day} and version = {version}"
-    (left,) = (await client.rows(f"select count() from settled where {own}", {}))[0]
-    if left:
-        # Of an attempt that ended before it was named.
-        await client.execute(f"alter table settled delete where {own} settings mutations_sync = 2")
+    names, stored = ", ".join(_COLUMNS), f"{place} and version = {version}"
     await client.execute(
-        f"insert into settled (website, version, day, visitor, ts, id, type, {named})"
-        f" select {website}, {version}, day, visitor, ts, id, type, {named} from {source}"
+        f"insert into settled (website, version, day, visitor, ts, id, type, {names})"
+        f" select {website}, {version}, day, visitor, ts, id, type, {names} from {source}"
     )
-    ((events, stored),) = await client.rows(
-        f"select (select count() from {source}), (select count() from settled where {own})", {}
+    ((events, settled),) = await client.rows(
+        f"select (select count() from {source}), (select count() from settled where {stored})", {}
     )
-    if events != stored:
-        raise NotSettled(f"day {day} of website {website}: {stored} of {events} events")
+    if events != settled:
+        raise NotSettled(f"day {day} of website {website}: {settled} of {events} events")
     row = {"website": website, "day": day, "version": version, "events": events, "last_id": last_id}
     await client.insert("settled_day", [row], f"settled_day/{website}/{day}/{version}")
-    if version > 1:
-        await client.execute(
-            f"alter table settled delete where website = {website} and day = {day} and version < {version}"
-        )
     return int(events)
+
+
+async def next_day(client: Client, copies: Sequence[tuple[int, int]], before_day: int) -> tuple[int, int, int] | None:
+    """Return (website, day, last id) of the first day that has events which are not settled, None where there is none.
+
+    copies: (website, first day that is kept). Raises ApiError.
+    """
+    rows = await client.rows(
+        f"select website, day, newest from (select website, day, max(id) as newest from event where {_kept(copies)}"
+        f" and day < {max(before_day, 0)} group by website, day) as arrived left join ({_NEWEST}) as own"
+        " using (website, day) where version = 0 or newest > last_id order by website, day limit 1",
+        {},
+    )
+    return (rows[0][0], rows[0][1], rows[0][2]) if rows else None
+
+
+async def delete_unread(client: Client, copies: Sequence[tuple[int, int]], seconds: int) -> bool:
+    """Delete what is not read any more of a day that was settled so many seconds ago: its rows in event, and older
+    versions. Return whether there was such a day. Raises Refused, NoAnswer, ApiError.
+    """
+    rows = await client.rows(
+        "select day, groupArray(website), groupArray(last_id), groupArray(version) from (select website, day,"
+        f" min(id) as oldest from event where {_kept(copies)} group by website, day) as arrived"
+        f" inner join ({_NEWEST}) as own using (website, day)"
+        f" where oldest <= last_id and at <= now() - {seconds} group by day order by day limit 1",
+        {},
+    )
+    for day, websites, last_ids, versions in rows:
+        deleted = {"event": f"id <= transform(website, {websites}, {last_ids}, {_BELOW_ALL})"}
+        if max(versions) > 1:
+            older = f"version < transform(website, {websites}, {versions}, 0)"
+            # The rows of event last: where this ends before, it begins again.
+            deleted = {"settled": older, "settled_day": older} | deleted
+        for table, which in deleted.items():
+            await client.execute(
+                f"alter table {table} delete where day = {day} and {which} settings mutations_sync = 2"
+            )
+    return bool(rows)
+
+
+# Of each day: its newest version.
+_NEWEST = (
+    "select website, day, max(settled_day.version) as version,"
+    " argMax(settled_day.last_id, settled_day.version) as last_id, max(settled_day.at) as at"
+    " from settled_day group by website, day"
+)
+_BELOW_ALL = "toInt64(-9223372036854775808)"
+
+
+def _kept(copies: Sequence[tuple[int, int]]) -> str:
+    """Return SQL that holds for the days of some websites that are kept."""
+    websites, first_days = [copy for copy, _ in copies], [day for _, day in copies]
+    return f"has({websites}, website) and day >= transform(website, {websites}, {first_days}, 65535)" if copies else "0"

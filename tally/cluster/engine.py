@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
 from tally.cluster.servers import Servers
+from tally.cluster.settler import Settler
 from tally.cluster.shipper import Shipper
 from tally.engine.engine import Health
 from tally.engine.values import Goal
@@ -32,6 +33,7 @@ class FollowEngine(SqliteEngine):
         self.servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
         self.outbox = self.event_writer.outbox = Outbox()
         self.shipper = Shipper(self.servers, self.outbox, database, node.clock)
+        self.settler = Settler(self.servers, self.shipper, database, node.clock)
         self.sqlite_reports = self.reports
         self.reports = FollowReports(  # type: ignore[assignment]
             self.sqlite_reports, database, self.changes, self.shipper, self.servers
@@ -44,9 +46,11 @@ class FollowEngine(SqliteEngine):
         await self._node.database.writer.run(self.outbox.start)
         await super().open()
         self.shipper.start()
+        self.settler.start()
 
     async def close(self) -> None:
         """Close the SQLite engine; what is not shipped is shipped after the next start."""
+        await self.settler.stop()
         await self.shipper.stop()
         await super().close()
         await self.servers.close()

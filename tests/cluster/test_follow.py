@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 
 from tally.accounts.websites import all_websites
-from tally.cluster import join, setup
+from tally.cluster import join, settler, setup
 from tally.cluster.compare import Comparison, _plain
 from tally.cluster.engine import FollowEngine
 from tally.cluster.servers import Servers
@@ -310,6 +310,13 @@ def test_kills_of_both_at_random_moments_lose_and_double_nothing(
     assert server.terminate() == 0
 
 
+async def compare_all(both: Comparison, connection: sqlite3.Connection) -> None:
+    for website in all_websites(connection):
+        found = [one async for one in both.differences(website, DAYS)]
+        assert found
+        assert not any(found), next(filter(None, found))
+
+
 async def compare_beyond_retention(app: App) -> None:
     """Of expired days SQLite answers, of the others ClickHouse, and figures are added up."""
     whole = Scope(1, (TODAY - DAYS) * DAY_MS, TODAY * DAY_MS)
@@ -344,10 +351,14 @@ async def aged(db: Path, clickhouse: ClickHouse) -> None:
                 retention.set_keep_days(connection, 1, keep_days)
             while keep_days and await app.database.read(lambda file: copy_of(file, 1).from_day) < TODAY - KEEP:
                 await asyncio.sleep(0.1)
-            for website in all_websites(connection):
-                found = [one async for one in both.differences(website, DAYS)]
-                assert found
-                assert not any(found), next(filter(None, found))
+            with pytest.MonkeyPatch.context() as patch:
+                # What is not read any more is deleted at once.
+                patch.setattr(settler, "KEPT_S", 0)
+                while await app.running.settler.work():
+                    pass
+            ((first_day,),) = clickhouse.rows("select min(day) from event")
+            assert first_day == TODAY - 4
+            await compare_all(both, connection)
             await compare_beyond_retention(app)
         while clickhouse.rows(f"select count() from event where website = 1 and day < {TODAY - KEEP}") != [[0]]:
             await asyncio.sleep(0.1)

@@ -12,7 +12,7 @@ import pytest
 
 from tally.accounts.definitions import add_definition
 from tally.api.context import READ_API
-from tally.clickhouse.settle import settle
+from tally.clickhouse.settle import delete_unread, next_day, settle
 from tally.engine.archive import FIGURES
 from tally.ingest.node import Node
 from tally.reports import experiments
@@ -231,6 +231,14 @@ def test_a_day_that_is_settled_again(twin: SyncApp, settled_site: Site) -> None:
             "select count(*) from event where website = ? and ts >= ? and ts < ?", number, begin, end
         )
         assert settle_day(twin, settled_site, day) == events
+    client, copies = twin.app.running.client, [(number, 0)]
+    # All that is read of the days is what was settled.
+    assert twin.run(next_day(client, copies, SETTLED[1] + 1)) is None
+    while twin.run(delete_unread(client, copies, 0)):
+        pass
+    left = "select (select count() from event where {0}), (select uniqExact(version) from settled where {0})"
+    ((rows, versions),) = twin.run(client.rows(left.format(f"website = {number} and day <= {SETTLED[1]}"), {}))
+    assert (rows, versions) == (0, 1)
     for report in REPORTS[:8]:
         for asked in questions(report, FILTERS):
             assert_equal(twin, settled_site, asked)

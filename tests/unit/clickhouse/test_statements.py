@@ -25,7 +25,6 @@ EVENTS = Traffic(Scope(1, 20_000 * 86_400_000, 20_003 * 86_400_000, FILTERS + PR
 SUMS = Traffic(
     EVENTS.scope._replace(filters=(), whole_days=EVENTS.scope[1:3]), EVENTS.last_id, SETTLED, [20_000, 20_002]
 )
-TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], []])
 STEPS = [FunnelStep("pathname", HOSTILE), FunnelStep("", "", PROPERTIES)]
 START = ("pathname", HOSTILE)
 TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], [(HOSTILE, HOSTILE)]])

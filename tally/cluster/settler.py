@@ -1,0 +1,78 @@
+"""Settles the days of copies in ClickHouse once hardly any event of them can arrive any more, one after another.
+
+What visits a settled day has is not computed for each report again (tally/clickhouse/settle.py). A day of which events
+have arrived since is settled again. What is not read any more, the rows in `event` and older versions, is deleted
+later: a report that began before may still read it.
+"""
+
+import asyncio
+import sqlite3
+
+from tally.clickhouse import settle
+from tally.clickhouse.client import NoAnswer, Refused
+from tally.clock import Clock
+from tally.cluster.servers import Servers
+from tally.cluster.shipper import Shipper
+from tally.errors import ApiError, log, where_it_failed
+from tally.storage.node_database import NodeDatabase
+from tally.timestamps import DAY_MS, HOUR_MS
+
+_PAUSE_S = 60.0
+# Longer than any report takes.
+KEPT_S = 3_600
+# Events are accepted for 72 hours; the time of a website is up to 12 hours behind UTC.
+_OPEN_MS = 86 * HOUR_MS
+
+
+class Settler:
+    """Settles the days of a server's copies. Used by the event loop alone."""
+
+    def __init__(self, servers: Servers, shipper: Shipper, database: NodeDatabase, clock: Clock) -> None:
+        self._servers, self._shipper, self._database, self._clock = servers, shipper, database, clock
+        self._working = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to settle."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """End; a day that is being settled is settled anew later."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_PAUSE_S)
+            try:
+                while await self.work():
+                    pass
+            except (Refused, NoAnswer, ApiError, settle.NotSettled, sqlite3.Error) as failure:
+                log.warning("a day was not settled in ClickHouse: %s", failure)
+            except Exception as failure:
+                log.error("settling failed: %s", where_it_failed(failure))
+
+    async def work(self) -> bool:
+        """Settle a day, or delete what is not read any more of one; return whether there was any.
+
+        Raises Refused, NoAnswer, ApiError, NotSettled, sqlite3.Error.
+        """
+        async with self._working:
+            if self._shipper.problem:
+                return False
+            copies = await self._database.read(_joined)
+            before_day = (self._clock.wall_ms() - _OPEN_MS) // DAY_MS
+            client = self._servers.client
+            found = await settle.next_day(client, copies, before_day)
+            if found is None:
+                return await settle.delete_unread(client, copies, KEPT_S)
+            await settle.settle(client, *found)
+            return True
+
+
+def _joined(connection: sqlite3.Connection) -> list[tuple[int, int]]:
+    """Return (copy, first day that is kept) of the complete copies."""
+    return connection.execute(
+        "/* settler.joined */ select copy, from_day from cluster_copy where state = 'joined'"
+    ).fetchall()
