@@ -176,7 +176,7 @@ def change_website(
 def change_exclusions(
     connection: sqlite3.Connection,
     number: int,
-    lists: Mapping[str, Mapping[str, str]],
+    lists: Mapping[str, Mapping[str, str | None]],
     switches: Mapping[str, bool],
     person: int | None,
 ) -> None:

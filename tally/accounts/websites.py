@@ -286,24 +286,29 @@ def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
 def set_exclusions(
     connection: sqlite3.Connection,
     website: int,
-    lists: Mapping[str, Mapping[str, str]],
+    lists: Mapping[str, Mapping[str, str | None]],
     switches: Mapping[str, bool],
     person: int | None = None,
 ) -> None:
     """Replace the given lists of a website, and set the given columns, such as counts_crawlers.
 
-    A list has the note of each value. `person`: who adds those that are new; None is an API key.
+    A list has the note of each value; None: the stored one stays. `person`: who adds those that are new; None is an API
+    key.
     """
     for column, is_on in switches.items():
         connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (is_on, website))
     for kind, notes in lists.items():
-        statement = "/* websites.added_by */ select value, added_by from exclusion where website = ? and kind = ?"
-        added_by: dict[str, int | None] = dict(connection.execute(statement, (website, kind)).fetchall())
+        statement = "/* websites.added_by */ select value, note, added_by from exclusion where website = ? and kind = ?"
+        stored = {value: (text, by) for value, text, by in connection.execute(statement, (website, kind))}
         connection.execute(
             "/* websites.clear_exclusions */ delete from exclusion where website = ? and kind = ?", (website, kind)
         )
         connection.executemany(
             "/* websites.add_exclusions */ insert into exclusion (website, kind, value, note, added_by)"
             " values (?, ?, ?, ?, ?)",
-            [(website, kind, value, note, added_by.get(value, person)) for value, note in notes.items()],
+            [
+                (website, kind, value, known if note is None else note, by)
+                for value, note in notes.items()
+                for known, by in (stored.get(value, ("", person)),)
+            ],
         )

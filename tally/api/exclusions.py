@@ -18,7 +18,7 @@ from tally import errors
 from tally.accounts import changes
 from tally.accounts.audit import Entry
 from tally.accounts.changes import WebsiteDeleted
-from tally.api.auth import AUTH, Auth, invalid
+from tally.api.auth import AUTH, Auth, Session, invalid
 from tally.errors import ApiError
 from tally.events.client import unmapped
 from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, KINDS, NOT_SPAM, PAGES, REFERRERS, Note
@@ -46,7 +46,7 @@ async def exclusions(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session = await auth.session(request)
     website = await auth.website(request, session, "configure")
-    return _shown(request, auth, website.id)
+    return _shown(request, session, website.id)
 
 
 async def change(request: web.Request) -> web.Response:
@@ -66,10 +66,11 @@ async def change(request: web.Request) -> web.Response:
         await auth.change(session, website.account, entry, step, website.number, lists, switches, person)
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
-    return _shown(request, auth, website.id)
+    return _shown(request, session, website.id)
 
 
-def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
+def _shown(request: web.Request, session: Session, id: str) -> web.Response:
+    auth = request.app[AUTH]
     website = auth.registry.website(id)
     if website is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
@@ -98,14 +99,16 @@ def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
         for one in collector.lists.files
     ]
     entries = {
-        kind: [_entry(auth, website.account, value, exclusions.notes[kind, value]) for value in values]
+        kind: [_entry(auth, session, website.account, value, exclusions.notes[kind, value]) for value in values]
         for kind, values in exclusions.lists.items()
     }
     return json_response({"data": entries | switches | {"your_address": str(own), "lists": lists}})
 
 
-def _entry(auth: Auth, account: int, value: str, note: Note) -> dict[str, str | None]:
-    return {"value": value, "note": note.text, "added_by": auth.member_name(account, note.added_by)}
+def _entry(auth: Auth, session: Session, account: int, value: str, note: Note) -> dict[str, str | None]:
+    # Addresses of members are not for programs.
+    added_by = None if session.key is not None else auth.member_name(account, note.added_by)
+    return {"value": value, "note": note.text, "added_by": added_by}
 
 
 def _switch(name: str, given: Any) -> bool:
@@ -116,11 +119,14 @@ def _switch(name: str, given: Any) -> bool:
     return values.index(given) == 1
 
 
-def _values(kind: str, given: Any) -> dict[str, str]:
-    """Return the different values of a list, each in its shortest form, with their notes. Raises ApiError 400."""
+def _values(kind: str, given: Any) -> dict[str, str | None]:
+    """Return the different values of a list, each in its shortest form, with their notes, None where none was sent.
+
+    Raises ApiError 400.
+    """
     if not isinstance(given, list) or len(given) > MAX_VALUES:
         raise invalid(kind, f"{kind} must be a list of at most {MAX_VALUES} entries.")
-    notes: dict[str, str] = {}
+    notes: dict[str, str | None] = {}
     for item in given:
         typed, note = _typed(kind, item)
         # An escape counts as what it stands for, so that a list as it is answered can be sent again.
@@ -130,20 +136,22 @@ def _values(kind: str, given: Any) -> dict[str, str]:
             value = _CHECKS[kind](typed)
         except ValueError as bad:
             raise invalid(kind, f"{kind}: {bad}") from None
-        notes[value] = note or notes.get(value, "")
+        notes[value] = note or notes.get(value, note)
     return notes
 
 
-def _typed(kind: str, item: Any) -> tuple[str, str]:
-    """Return the value and the note of an entry; a string has no note. Raises ApiError 400.
+def _typed(kind: str, item: Any) -> tuple[str, str | None]:
+    """Return the value and the note of an entry, None where it has none. Raises ApiError 400.
 
     `added_by`, as it is answered, may be sent again and changes nothing.
     """
     if isinstance(item, str):
-        return item.strip(), ""
+        return item.strip(), None
     if not isinstance(item, dict) or not isinstance(item.get("value"), str) or item.keys() - _ENTRY:
         raise invalid(kind, f"{kind}: each entry must be a string, or an object with value and note.")
-    note = item.get("note", "")
+    if "note" not in item:
+        return item["value"].strip(), None
+    note = item["note"]
     if not isinstance(note, str) or len(note) > MAX_NOTE or not note.isprintable():
         raise invalid(kind, f"{kind}: a note must be text of at most {MAX_NOTE} characters, on one line.")
     return item["value"].strip(), note.strip()

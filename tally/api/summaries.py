@@ -8,6 +8,7 @@ fails to be counted is tried again, and holds up no other.
 from collections.abc import Sequence
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -45,6 +46,8 @@ from tally.notices.texts import check_language
 from tally.timeranges import WeekStart, zone
 from tally.timestamps import DAY_MS, MINUTE_MS, iso
 
+# Of filters in a link, percent-encoded.
+MAX_LINK_CHARACTERS = 1_000
 FIELDS = ("websites", "period", "hour", "channels", "skip_empty", "filters")
 _DEFAULT_HOUR = 8
 _AGAIN_MS = 5 * MINUTE_MS
@@ -126,6 +129,9 @@ def _with_fields(request: web.Request, session: Session, base: Report, sent: dic
         changed["skip_empty"] = flag(sent, "skip_empty")
     if "filters" in sent:
         changed["filters"] = tuple(written_filters(sent, "filters", least=0))
+        if sum(len(quote(text)) for text in changed["filters"]) > MAX_LINK_CHARACTERS:
+            size = f"at most {MAX_LINK_CHARACTERS:,} characters, percent-encoded"
+            raise invalid("filters", f"filters must have {size}: they are part of the link in each message.")
     new = base._replace(**changed)
     if new.filters and len(new.websites or ()) != 1:
         raise invalid("filters", "filters need one website: name it in websites.")

@@ -93,7 +93,8 @@ class Figures:
         return {
             "days": [{"date": row["time"][:10], "visitors": row["visitors"]} for row in series],
             **{name: _rows(one) for name, one in zip(LISTS, lists, strict=True)},
-            "alerts": await self._alerts(website),
+            # Alerts are about the whole traffic.
+            "alerts": [] if self._filters else await self._alerts(website),
             "changes": [_changed(row) for row in changed],
             "goals": [_goal(row) for row in goals[:_MAX_GOALS]],
             "annotations": self._annotations(website),

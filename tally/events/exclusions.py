@@ -40,7 +40,7 @@ class Exclusions:
     `counts_listed`: whether events from the hosts of the list of referrer spam count.
     `excludes_datacenters`: whether web events from the networks of --datacenter-ranges do not.
     `only_countries`: whether the listed countries are the only ones that count. Where there are none, all do, and an
-    event whose country is unknown counts always: those of servers have none.
+    event whose country is unknown counts always. An event that a server sends has the country of the server's address.
     `notes`: by list and value.
     """
 

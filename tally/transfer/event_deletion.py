@@ -99,7 +99,7 @@ def step(
     with secure_delete(connection):
         context = Step(connection, record, sessions, now_ms, new_paths)
         following, changed = _PHASES[phase](context, (place[0], place[1], place[2]))
-    if new_paths is not None:
+    if new_paths is not None and new_paths.is_used:
         meta.count_row_change(connection)
     if following is None:
         phase, following = phase + 1, _START

@@ -22,6 +22,8 @@ class NewPaths:
         self._connection, self._website, self._rule = connection, website, rule
         self._labels = Labels()
         self._known: dict[int, int] = {}
+        # Whether any page has got another path.
+        self.is_used = False
 
     def of(self, pages: Iterable[int]) -> dict[int, int]:
         """Return the new label of each of some pages that gets another path."""
@@ -36,4 +38,6 @@ class NewPaths:
             field = field_number("pathname")
             used = {(self._website, field, numbers[text]) for text in changed.values()}
             value_limits.add_values(self._connection, sorted(used))
-        return {page: self._known[page] for page in wanted if self._known[page] != page}
+        renamed = {page: self._known[page] for page in wanted if self._known[page] != page}
+        self.is_used = self.is_used or bool(renamed)
+        return renamed
