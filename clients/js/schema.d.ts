@@ -755,7 +755,7 @@ export interface Exclusions {
   referrer_spam: boolean;
   /** Whether crawlers are rejected or count as visitors. */
   crawlers: "reject" | "count";
-  /** Whether web events from data centres are excluded. Only where the server has a list of them. */
+  /** Whether web events from data centers are excluded. Only where the server has a list of them. */
   datacenters?: boolean;
   /** Whether the listed countries are the only ones that count. Where there are none, all do; events without a known country count always. */
   only_countries: boolean;
@@ -798,7 +798,7 @@ export interface ExclusionChanges {
   referrer_spam?: boolean;
   /** Whether crawlers are rejected or count as visitors. */
   crawlers?: "reject" | "count";
-  /** Whether web events from data centres are excluded. Only where the server has a list of them. */
+  /** Whether web events from data centers are excluded. Only where the server has a list of them. */
   datacenters?: boolean;
   /** Whether the listed countries are the only ones that count. Where there are none, all do; events without a known country count always. */
   only_countries?: boolean;

@@ -878,7 +878,7 @@ class Exclusions(TypedDict):
     referrer_spam: bool
     # Whether crawlers are rejected or count as visitors.
     crawlers: Literal["reject", "count"]
-    # Whether web events from data centres are excluded. Only where the server has a list of them.
+    # Whether web events from data centers are excluded. Only where the server has a list of them.
     datacenters: NotRequired[bool]
     # Whether the listed countries are the only ones that count. Where there are none, all do; events without a
     # known country count always.
@@ -953,7 +953,7 @@ class ExclusionChanges(TypedDict):
     referrer_spam: NotRequired[bool]
     # Whether crawlers are rejected or count as visitors.
     crawlers: NotRequired[Literal["reject", "count"]]
-    # Whether web events from data centres are excluded. Only where the server has a list of them.
+    # Whether web events from data centers are excluded. Only where the server has a list of them.
     datacenters: NotRequired[bool]
     # Whether the listed countries are the only ones that count. Where there are none, all do; events without a
     # known country count always.
