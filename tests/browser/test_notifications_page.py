@@ -169,8 +169,8 @@ def test_addresses_and_a_summary(serve: Serve, open_page: OpenPage) -> None:
         row.get_by_role("button", name="Preview").click()
         # From outside: a frame without scripts logs those of tests, too.
         in_frame = "document.querySelector('dialog iframe').contentDocument"
-        page.wait_for_function(f"{in_frame}?.body?.innerText.includes('Bounce rate')")
         expect(page.locator("dialog iframe")).to_have_attribute("sandbox", "allow-same-origin")
+        page.wait_for_function(f"{in_frame}?.body?.innerText.includes('Bounce rate')")
         # The styles of the mail apply, and nothing in it leads or loads anywhere.
         assert page.evaluate(f"getComputedStyle({in_frame}.querySelector('h1')).fontSize") == "20px"
         assert page.evaluate(f"{in_frame}.querySelectorAll('a[href], img, script, link').length") == 0
