@@ -59,7 +59,7 @@ function drawChoice(card, span, rule) {
   const made = form({
     fields: [
       h("div", { class: "row" }, days[0].element, days[1].element),
-      h("div", { class: "field" }, forAddresses),
+      h("div", { class: "field" }, h("div", {}, forAddresses)),
       ...parts,
     ],
     action: t("preview"),
