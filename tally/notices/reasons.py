@@ -17,7 +17,7 @@ REASONS = {
     "mail_sign_in": "the mail server refused the user or the password",
     "mail_closed": "the mail server closed the connection",
     "mail_failed": "the connection to the mail server failed",
-    "no_answer": "no answer within 15 seconds",
+    "no_answer": "the receiver did not answer in time",
     "certificate": "the certificate of the host is not valid",
     "host_not_found": "the host name was not found",
     "connection_failed": "the connection failed",

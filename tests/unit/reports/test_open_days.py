@@ -19,6 +19,7 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
 from tally.rollups.rollup_state import mark_stale
 from tally.storage.database import snapshot, transaction
+from tally.storage.meta import row_changes
 from tally.timestamps import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.support.app import ManualClock
 from tests.support.column_figures import COMPARISONS, VARIES, Span, filters_of
@@ -109,7 +110,7 @@ def test_figures_are_those_of_the_events(harness: RollupHarness, draw: random.Ra
             coverage, spans = random_query(harness, draw, cache)
             columns = coverage.columns(spans, filtered=True)
             draw.choice(COMPARISONS)(reference, coverage, spans, columns, draw)
-            kept = cache.kept_days.get((coverage.website, DAY))
+            kept = cache.kept_days.get((coverage.website, DAY, row_changes(harness.reader)))
             done["with new events"] += kept is not None and kept.new is not None
             again = harness.scope((DAY - 1) * DAY_MS, harness.now_ms + 1, (Filter("browser", "!=", ("y",)),))
             assert stats.stats(harness.reader, again, cache) == stats.stats(harness.reader, again, ResultCache())
