@@ -207,10 +207,14 @@ def _datetimes(text: str) -> int:
     fraction = re.search(r"[.,]([0-9]+)", text)
     if fraction is not None:
         text = text.replace(fraction[0], f".{fraction[1][:6].ljust(6, '0')}")
+    # A leap second counts as the second before it, the last of its day in UTC.
+    text, leap_seconds = re.subn(r"(:[0-9]{2}):60", r"\1:59", text, count=1)
     read = datetime.fromisoformat(text.upper())
     read = read if read.tzinfo else read.replace(tzinfo=UTC)
     # A difference, because times before the year 1 and after 9999 in UTC cannot be converted.
-    return (read - timestamps.EPOCH) // timedelta(milliseconds=1)
+    ms = (read - timestamps.EPOCH) // timedelta(milliseconds=1)
+    assert not leap_seconds or ms % timestamps.DAY_MS >= timestamps.DAY_MS - timestamps.SECOND_MS
+    return ms
 
 
 def _range(parsed: timeranges.Range) -> None:
