@@ -131,11 +131,11 @@ def test_a_page_that_is_left_while_the_server_is_down(measured: TrackedSite, tab
     tab.goto(measured.put("/", HIGH))
     until(lambda: tab.evaluate(LOADED))
     measured.counted("/")
-    tab.evaluate("tally.pageview()")
     if how == "no answer":
         measured.proxy.is_cut = True
     else:
         measured.proxy.replies += [Reply(503)] * 50
+    tab.evaluate("tally.pageview()")
     tab.goto(measured.origin + "/away")
     until(lambda: len(measured.proxy.posts) >= 2)
     texts = sorted(tab.evaluate(STORED, f"tally.{measured.website}."))
