@@ -299,7 +299,7 @@ def set_exclusions(
         connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (is_on, website))
     for kind, notes in lists.items():
         statement = "/* websites.added_by */ select value, note, added_by from exclusion where website = ? and kind = ?"
-        stored = {value: (text, by) for value, text, by in connection.execute(statement, (website, kind))}
+        stored = {value: rest for value, *rest in connection.execute(statement, (website, kind))}
         connection.execute(
             "/* websites.clear_exclusions */ delete from exclusion where website = ? and kind = ?", (website, kind)
         )
@@ -307,8 +307,8 @@ def set_exclusions(
             "/* websites.add_exclusions */ insert into exclusion (website, kind, value, note, added_by)"
             " values (?, ?, ?, ?, ?)",
             [
-                (website, kind, value, known if note is None else note, by)
+                (website, kind, value, stored_note if note is None else note, added_by)
                 for value, note in notes.items()
-                for known, by in (stored.get(value, ("", person)),)
+                for stored_note, added_by in (stored.get(value, ("", person)),)
             ],
         )

@@ -13,6 +13,7 @@ from tally.clickhouse.client import NoAnswer, Refused
 from tally.clock import Clock
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
+from tally.cluster.worker import Worker
 from tally.errors import ApiError, log, where_it_failed
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS, HOUR_MS
@@ -24,23 +25,13 @@ KEPT_S = 3_600
 _OPEN_MS = 86 * HOUR_MS
 
 
-class Settler:
+class Settler(Worker):
     """Settles the days of a server's copies. Used by the event loop alone."""
 
     def __init__(self, servers: Servers, shipper: Shipper, database: NodeDatabase, clock: Clock) -> None:
         self._servers, self._shipper, self._database, self._clock = servers, shipper, database, clock
         self._working = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to settle."""
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """End; a day that is being settled is settled anew later."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        super().__init__()
 
     async def _run(self) -> None:
         while True:

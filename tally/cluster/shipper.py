@@ -18,6 +18,7 @@ from tally.clickhouse.client import Client, NoAnswer, Refused
 from tally.clock import Clock
 from tally.cluster.outbox import Outbox, Shipment, bodies_of
 from tally.cluster.servers import Servers
+from tally.cluster.worker import Worker
 from tally.errors import ApiError, log, where_it_failed
 from tally.storage import cluster_tables
 from tally.storage.node_database import NodeDatabase
@@ -40,7 +41,7 @@ class CannotFollow(Exception):
     """The file and ClickHouse do not belong together; the message says why."""
 
 
-class Shipper:
+class Shipper(Worker):
     """Ships the batches of an outbox. Used by the event loop alone."""
 
     def __init__(self, servers: Servers, outbox: Outbox, database: NodeDatabase, clock: Clock) -> None:
@@ -50,18 +51,8 @@ class Shipper:
         self.problem = _NEW
         self._servers, self._outbox, self._database, self._clock = servers, outbox, database, clock
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self._series = ""
-
-    def start(self) -> None:
-        """Begin to ship."""
-        self._task = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """End; what is under way is sent again by the next start."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        super().__init__()
 
     @property
     def lag(self) -> int:

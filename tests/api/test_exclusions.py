@@ -234,7 +234,7 @@ async def test_entries_have_a_note_and_who_added_them(own: Own) -> None:
         {"value": "DE", "note": note, "added_by": email},
         {"value": "FR", "note": "", "added_by": email},
     ]
-    # By a key: what is new is nobody's, what was there stays as it was; as it is answered it may be sent again.
+    # By a key: new entries have no person, stored ones keep theirs, and an entry can be sent again as it was answered.
     key = await own.app.key(grant=Grant(("manage",)))
     path = f"/api/v1/websites/{own.website}/exclusions"
     sent = {"countries": [*own.entries["countries"], {"value": "US", "note": "n" * 50}]}

@@ -211,14 +211,20 @@ def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serv
     assert server.request("GET", "/healthz").body == b'{"ok":true,"queue":0,"cluster_lag":0}'
 
 
-def test_collecting_and_reports_go_on_while_clickhouse_is_away(
-    site: Site, serve: Serve, clickhouse: ClickHouse
-) -> None:
+def followed(site: Site, serve: Serve) -> Server:
+    """Return a server whose website is joined and has ten page views, which ClickHouse counts."""
     site.cluster("init")
     server = serve(*site.options)
     site.cluster("join")
     site.send(server, *range(10))
     assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 10
+    return server
+
+
+def test_collecting_and_reports_go_on_while_clickhouse_is_away(
+    site: Site, serve: Serve, clickhouse: ClickHouse
+) -> None:
+    server = followed(site, serve)
     clickhouse.kill()
     for number in range(10, 30):
         site.send(server, number)
@@ -238,11 +244,7 @@ def test_collecting_and_reports_go_on_while_clickhouse_is_away(
 
 def test_tables_that_are_emptied_answer_nothing(site: Site, serve: Serve, clickhouse: ClickHouse) -> None:
     """No report is ClickHouse's, and empty, until the next shipment finds that its data is lost."""
-    site.cluster("init")
-    server = serve(*site.options)
-    site.cluster("join")
-    site.send(server, *range(10))
-    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 10
+    server = followed(site, serve)
     until(lambda: not site.waiting())
     before = answered(server)
     for table in ("event", "shipped"):
@@ -257,11 +259,7 @@ def test_a_server_that_may_lack_what_another_one_has_is_not_asked(
     site: Site, serve: Serve, clickhouse: ClickHouse
 ) -> None:
     """Of several servers, one is used once it has what the others have: these tables cannot be asked to wait for it."""
-    site.cluster("init")
-    server = serve(*site.options)
-    site.cluster("join")
-    site.send(server, *range(10))
-    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 10
+    server = followed(site, serve)
     assert server.terminate() == 0
     server = serve(*site.options, "--clickhouse", f"{clickhouse.url}/")
     site.send(server, 10)

@@ -281,17 +281,7 @@ def test_deleted_events_leave_nothing(twins: tuple[Twin, Twin], seed: int, monke
     assert found.events == sum(is_gone(event) for own in sources.values() for event in own)
     assert one.delete(filter.written, span) == found
     assert one.preview(filter.written, span).events == 0
-    expected = other.reports()
-    assert_equal(one.reports(), expected)
-    one.work()
-    assert_equal(one.reports(), expected)
-    one.check()
-    later = history(rng, 12, "live")
-    for twin in twins:
-        twin.send(later)
-        twin.work()
-    one.check()
-    assert_equal(one.reports(), other.reports())
+    assert_equal_from_now_on(twins, rng)
 
 
 RULES = (
@@ -348,6 +338,12 @@ def test_rewritten_paths_are_those_of_the_beginning(
     assert all(rule.apply(old) == new for old, new in found.renamed)
     assert one.delete((), span, rule) == found
     assert one.preview((), span, rule).events == 0
+    assert_equal_from_now_on(twins, rng)
+
+
+def assert_equal_from_now_on(twins: tuple[Twin, Twin], rng: random.Random) -> None:
+    """Compare reports at once, after the background work, and after further events; and check the changed database."""
+    one, other = twins
     expected = other.reports()
     assert_equal(one.reports(), expected)
     one.work()
