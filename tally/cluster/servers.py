@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tally.clickhouse import schema
 from tally.clickhouse.client import Client
-from tally.clickhouse.schema import TABLES
+from tally.clickhouse.schema import OF_WEBSITES, TABLES
 
 
 class Servers:
@@ -48,5 +48,5 @@ class Servers:
 
     async def delete(self, copy: int, before_day: int | None = None) -> None:
         """Delete the rows of a copy, or those before a day. Raises Refused, NoAnswer."""
-        for table in (name for name in TABLES if name != "shipped"):
+        for table in OF_WEBSITES:
             await self.client.execute(schema.delete_of(table, copy, before_day))

@@ -14,7 +14,7 @@ import sqlite3
 
 import orjson
 
-from tally.clickhouse.client import Client, NoAnswer, Refused
+from tally.clickhouse.client import Client, NoAnswer, Parameters, Refused
 from tally.clock import Clock
 from tally.cluster.outbox import Outbox, Shipment, bodies_of
 from tally.cluster.servers import Servers
@@ -35,10 +35,22 @@ _LATE_MS = HOUR_MS
 _NEW = "not connected yet"
 AHEAD = "ClickHouse has batches that this file lacks: it is an older copy; see docs/cluster.md"
 OTHER_SERIES = "the database of ClickHouse belongs to another file; see docs/cluster.md"
+NEWER_SERIES = "another server ships to ClickHouse now, with a newer series: end this one; see docs/cluster.md"
+_LAST = (
+    "select count(), max(number), (select count() from series where series = {0}),"
+    " (select argMax(series, (number, series)) from series) from shipped where series = {0}"
+)
 
 
 class CannotFollow(Exception):
     """The file and ClickHouse do not belong together; the message says why."""
+
+
+class Fenced(CannotFollow):
+    """A newer series than the file's has begun."""
+
+    def __init__(self) -> None:
+        super().__init__(NEWER_SERIES)
 
 
 class Shipper(Worker):
@@ -72,7 +84,10 @@ class Shipper(Worker):
     async def is_whole(self, client: Client) -> bool:
         """Return whether a server still has what was shipped: its tables may be emptied meanwhile. Raises ApiError."""
         shipped = self.shipped
-        last = await last_shipped(client, self._series)
+        try:
+            last = await last_shipped(client, self._series)
+        except Fenced:
+            return False
         return last is not None and last >= shipped
 
     async def _run(self) -> None:
@@ -166,12 +181,18 @@ class Shipper(Worker):
 
 
 async def last_shipped(client: Client, series: str) -> int | None:
-    """Return the last batch of a series that ClickHouse has, None where it has none or another series.
+    """Return the last batch of a series that ClickHouse has, None where it has none or another file's series.
 
-    Raises Refused, NoAnswer, ApiError.
+    Raises Fenced where a newer series has begun, Refused, NoAnswer, ApiError.
     """
-    rows = await client.rows("select series, max(number) from shipped group by series", {})
-    return int(rows[0][1]) if len(rows) == 1 and rows[0][0] == series else None
+    parameters = Parameters()
+    statement = _LAST.format(parameters.text(series))
+    ((shipped, last, begun, newest),) = await client.rows(statement, parameters.values)
+    if not shipped or not begun:
+        return None
+    if newest != series:
+        raise Fenced
+    return int(last)
 
 
 _LOST = (
