@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from tally.clickhouse import schema
-from tally.clickhouse.client import Client, NoAnswer, Refused
+from tally.clickhouse.client import Client, NoAnswer, Refused, quorum
 from tally.clickhouse.schema import TABLES, create_table
 from tally.cluster.shipper import OTHER_SERIES, CannotFollow
 from tally.errors import ApiError
@@ -92,7 +92,8 @@ async def begin_series(client: Client, node: str, series: str = "", *, is_begun:
 @asynccontextmanager
 async def _client(url: str, database: str, settings: Settings) -> AsyncIterator[Client]:
     """Yield a client of a server for one of its databases."""
-    client = Client(url, database, settings.query_seconds)
+    inserts = quorum(len(settings.clickhouse), settings.cluster_ack_seconds)
+    client = Client(url, database, settings.query_seconds, inserts)
     try:
         yield client
     finally:

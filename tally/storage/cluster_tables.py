@@ -68,6 +68,28 @@ def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
     return Copy(*row) if row else None
 
 
+def incomplete(connection: sqlite3.Connection) -> list[str]:
+    """Return the domains of websites with events that have no complete copy."""
+    stored = (
+        f"exists (select 1 from {table} where website = number)"
+        for table in (
+            "event",
+            "web_vitals",
+            "experiment_event",
+            "packed_day",
+            "heatmap_point",
+            "heatmap_block",
+            "imported_sum",
+        )
+    )
+    rows = connection.execute(
+        f"/* cluster_tables.incomplete */ select domain from website where ({' or '.join(stored)}) and not exists"
+        " (select 1 from cluster_copy where cluster_copy.website = number and state = 'joined'"
+        " and cluster_copy.day_offset_minutes = website.day_offset_minutes)"
+    )
+    return [domain for (domain,) in rows]
+
+
 def end(connection: sqlite3.Connection, website: int, reason: str) -> None:
     """End the copy of a website, in the transaction that changes its events."""
     if exist(connection):
