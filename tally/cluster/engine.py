@@ -5,9 +5,11 @@ Nothing that is collected depends on ClickHouse: where it is away, events are st
 it. `KeepEngine` answers 202 only once ClickHouse has the events, and refuses them where it is away.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tally.accounts.websites import all_websites, has_data
 from tally.cluster.confirmed_commit import ConfirmedCommit
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
@@ -93,7 +95,7 @@ class KeepEngine(FollowEngine):
 
     async def open(self) -> None:
         """Open the engine where every website with events has a complete copy. Raises BadDatabase."""
-        domains = await self._node.database.writer.run(cluster_tables.incomplete)
+        domains = await self._node.database.writer.run(_incomplete)
         if domains:
             raise BadDatabase(
                 f"ClickHouse has no complete copy of {', '.join(domains[:3])}{' and others' if domains[3:] else ''}:"
@@ -116,3 +118,13 @@ class KeepEngine(FollowEngine):
 
         yield from super().metrics()
         yield from confirmation(self.confirmed)
+
+
+def _incomplete(connection: sqlite3.Connection) -> list[str]:
+    """Return the domains of the websites with data that have no complete copy."""
+    found = []
+    for website in all_websites(connection):
+        copy = cluster_tables.copy_of(connection, website.number)
+        if (copy is None or copy.state != "joined") and has_data(connection, website.number):
+            found.append(website.domain)
+    return found

@@ -19,6 +19,7 @@ from functools import partial
 
 import orjson
 
+from tally.clickhouse import schema
 from tally.clickhouse.client import Client, NoAnswer, Parameters, Refused
 from tally.clock import Clock
 from tally.cluster.outbox import Outbox, Shipment
@@ -40,6 +41,7 @@ _TOKEN_MS = 6 * DAY_MS
 _LATE_MS = HOUR_MS
 _NEW = "not connected yet"
 AHEAD = "ClickHouse has batches that this file lacks: it is an older copy; see docs/cluster.md"
+_INIT = "run `analytics-server cluster init`"
 OTHER_SERIES = "the database of ClickHouse belongs to another file; see docs/cluster.md"
 NEWER_SERIES = "another server ships to ClickHouse now, with a newer series: end this one; see docs/cluster.md"
 _AWAY = (
@@ -178,6 +180,9 @@ class Shipper(Worker):
             shipment = await self._database.write(following)
             if shipment.series != self._series:
                 self._series, self.shipped = shipment.series, shipment.shipped
+            if lacks := schema.missing(await client.rows(schema.COLUMNS, {}, claim=None)):
+                table, column = lacks[0]
+                raise CannotFollow(f"ClickHouse lacks {table}.{column}, which an older version did not make: {_INIT}")
             last = await last_shipped(client, self._series)
         await self._check(shipment, last, now_ms)
         self._is_checked = True
