@@ -79,9 +79,9 @@ def has_any_copy(connection: sqlite3.Connection, website: int) -> bool:
 def begin(connection: sqlite3.Connection, website: int, state: str, from_day: int = 0) -> int:
     """Begin a copy of a website that has none, or whose copies are ended; return its number."""
     row = connection.execute(
-        "/* cluster_tables.begin */ insert into cluster_copy (website, state, from_day, day_offset_minutes)"
-        " select number, ?, ?, day_offset_minutes from website where number = ? returning copy",
-        (state, from_day, website),
+        "/* cluster_tables.begin */ insert into cluster_copy (website, state, from_day, day_offset_minutes) values"
+        " (?1, ?2, ?3, coalesce((select day_offset_minutes from website where number = ?1), 0)) returning copy",
+        (website, state, from_day),
     ).fetchone()
     return int(row[0])
 
