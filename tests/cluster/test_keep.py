@@ -96,7 +96,7 @@ def status(server: Server, method: str, path: str, body: str, **headers: str) ->
     """Return the status of a response, 0 where the connection is closed without one."""
     try:
         return server.request(method, path, body, headers).status
-    except (http.client.RemoteDisconnected, ConnectionError):
+    except (http.client.HTTPException, ConnectionError):
         return 0
 
 
@@ -236,7 +236,8 @@ def test_kills_at_random_moments_lose_and_double_nothing(site: Site, serve: Serv
                 if by_fast_path(site, server, number) != 202:
                     continue
                 answered.add(f"/{number}")
-                with contextlib.suppress(OSError):  # it was killed after the answer
+                # It may be killed after the answer.
+                with contextlib.suppress(OSError, http.client.HTTPException):
                     if clickhouse.rows(f"select count() from event where pathname = '/{number}'") != [[1]]:
                         missed.append(f"/{number}")
 
@@ -256,11 +257,9 @@ def test_kills_at_random_moments_lose_and_double_nothing(site: Site, serve: Serv
         else:
             server = serve(*options(clickhouse))
         accepting(server)
-    assert not missed
     shipped = site.shipped_pages()
     assert len(answered) > 50
-    assert answered <= set(shipped)
-    assert len(set(shipped)) == len(shipped)
+    assert (missed, answered - set(shipped), [page for page in shipped if shipped.count(page) > 1]) == ([], set(), [])
     assert shipped == site.pages()
 
 
