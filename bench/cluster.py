@@ -4,8 +4,8 @@
     TALLY_CHDB=PYTHON python bench/cluster.py --folder DIR [--events 1000000]
 
 TALLY_CHDB names a Python with chdb-core: ClickHouse's engine in one process, behind tests/cluster/front.py, which
-answers one request at a time. Each question is asked over HTTP to a server that has just started. ClickHouse is asked before a day is settled and after
-all are. The data set in DIR is kept. Prints a Markdown table.
+answers one request at a time. Each question is asked over HTTP to a server that has just started; those of ClickHouse
+before any day is settled, and after all are. The data set in DIR is kept. Prints a Markdown table.
 """
 
 import argparse

@@ -1,11 +1,13 @@
 """Three replicas of clickhouse-server 18.16 and ZooKeeper 3.8: processes on loopback that are started again when they
 exit, as a service manager does.
 
-The packages of Debian are unpacked below TALLY_REPLICAS (.ci/replicas). The old server has quorum, replication and its
-coordinator, but not the dialect of the one that Tally is built for. `Dialect`, in front of each server, changes what
-Tally sends as little as possible, and says so at each change: nothing but the write path can be tested so.
+The packages of Debian are unpacked below TALLY_REPLICAS (.ci/replicas), and configured by the files of
+deploy/clickhouse. The old server has quorum, replication and its coordinator, but not the dialect of the one that Tally
+is built for. `Dialect`, in front of each server, changes what Tally sends as little as possible, and says so at each
+change: nothing but the write path can be tested so.
 """
 
+import base64
 import http.client
 import os
 import re
@@ -14,30 +16,43 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 ROOT = os.environ.get("TALLY_REPLICAS", "")
 # Of an answer: a server that hangs is no server.
 _ANSWER_S = 15
+DEPLOY = Path(__file__).parents[2] / "deploy" / "clickhouse"
+PASSWORD = "clickhouse"
 _SERVER = """<yandex>
 <logger><level>warning</level><log>{folder}/log</log><errorlog>{folder}/errors</errorlog></logger>
-<http_port>{http}</http_port><tcp_port>{tcp}</tcp_port>
-<interserver_http_port>{interserver}</interserver_http_port><interserver_http_host>127.0.0.1</interserver_http_host>
-<listen_host>127.0.0.1</listen_host><path>{folder}/data/</path><tmp_path>{folder}/temporary/</tmp_path>
+<http_port>{http}</http_port><tcp_port>{tcp}</tcp_port><path>{folder}/data/</path><tmp_path>{folder}/temporary/</tmp_path>
 <mark_cache_size>5368709</mark_cache_size><users_config>{folder}/users.xml</users_config>
-<default_profile>default</default_profile><default_database>default</default_database>
-<zookeeper><node><host>127.0.0.1</host><port>{zookeeper}</port></node><session_timeout_ms>4000</session_timeout_ms>
-</zookeeper><macros><shard>1</shard><replica>{name}</replica></macros></yandex>
+<default_profile>default</default_profile><default_database>default</default_database></yandex>
 """
 _USERS = """<yandex><profiles><default><insert_quorum>2</insert_quorum>
-<insert_quorum_timeout>4000</insert_quorum_timeout></default></profiles><users><default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile>
-<quota>default</quota></default></users><quotas><default/></quotas></yandex>
+<insert_quorum_timeout>4000</insert_quorum_timeout></default></profiles><users><default><password></password>
+<profile>default</profile><quota>default</quota></default></users><quotas><default/></quotas></yandex>
 """
+
+
+def _deployed(file: str, replaced: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return a file of deploy/clickhouse for the old server, with other addresses."""
+    text = (DEPLOY / file).read_text()
+    # The name of the root, and settings of tables that it refuses.
+    text = re.sub(r"(</?)clickhouse>", r"\1yandex>", text)
+    text = re.sub(r"<merge_tree>.*</merge_tree>", "", text, flags=re.DOTALL)
+    for old, new in replaced.items():
+        assert re.search(old, text), f"deploy/clickhouse/{file} has no {old}"
+        text = re.sub(old, new, text)
+    return text
+
+
 _ZOOKEEPER = """tickTime=500
 dataDir={folder}/data
 clientPort={port}
@@ -55,11 +70,15 @@ def free_ports(number: int) -> list[int]:
     return ports
 
 
+# Of servers: the address is the name, as that of a machine is.
+NAMES = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
+
+
 class Service:
     """A program that is started again when it exits, unless it is meant to be down."""
 
-    def __init__(self, name: str, words: Sequence[str], folder: Path) -> None:
-        self.name, self.folder, self._words = name, folder, words
+    def __init__(self, name: str, words: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
+        self.name, self.folder, self._words, self._env = name, folder, words, env
         self.exits = 0
         self._lock, self._process = threading.Lock(), None
         self.is_wanted = False
@@ -81,7 +100,7 @@ class Service:
                     stdout=out,
                     stderr=out,
                     cwd=self.folder,
-                    env=os.environ | {"LD_LIBRARY_PATH": libraries},
+                    env=os.environ | self._env | {"LD_LIBRARY_PATH": libraries},
                     start_new_session=True,
                 )
 
@@ -98,7 +117,7 @@ class Service:
 class Replicas:
     """The services, and an address for each server, in front of which a Dialect is."""
 
-    def __init__(self, folder: Path, names: Sequence[str] = ("r1", "r2", "r3")) -> None:
+    def __init__(self, folder: Path, names: Sequence[str] = NAMES) -> None:
         self._folder, (self._zookeeper,) = folder, free_ports(1)
         self.services: dict[str, Service] = {}
         self.dialects: list[Dialect] = []
@@ -115,18 +134,24 @@ class Replicas:
         return [one.url for one in self.dialects]
 
     def add(self, name: str) -> int:
-        """Start a server with an empty disk; return its port."""
+        """Start a server with an empty disk, with the configuration of deploy/clickhouse; return its port."""
         http_port, tcp, interserver = free_ports(3)
         folder = self._folder / name
-        for part in ("data", "temporary"):
+        for part in ("data", "temporary", "config.d", "users.d"):
             (folder / part).mkdir(parents=True)
         (folder / "users.xml").write_text(_USERS)
-        (folder / "server.xml").write_text(
-            _SERVER.format(
-                folder=folder, http=http_port, tcp=tcp, interserver=interserver, zookeeper=self._zookeeper, name=name
-            )
-        )
-        self._run(name, ["nice", f"{ROOT}/usr/sbin/clickhouse-server", f"--config-file={folder}/server.xml"], folder)
+        (folder / "users.d" / "tally.xml").write_text(_deployed("users.d/tally.xml"))
+        (folder / "config.xml").write_text(_SERVER.format(folder=folder, http=http_port, tcp=tcp))
+        addresses = {
+            r"0\.0\.0\.0": name,
+            r">9009<": f">{interserver}<",
+            r"<host>clickhouse-\d</host><port>9181<": f"<host>127.0.0.1</host><port>{self._zookeeper}<",
+            r"session_timeout_ms>30000": "session_timeout_ms>4000",
+        }
+        (folder / "config.d" / "tally.xml").write_text(_deployed("config.d/tally.xml", addresses))
+        environment = {"TALLY_NAME": name, "TALLY_NUMBER": "1", "TALLY_INTERSERVER_PASSWORD": "between"}
+        words = ["nice", f"{ROOT}/usr/sbin/clickhouse-server", f"--config-file={folder}/config.xml"]
+        self._run(name, words, folder, environment | {"TALLY_CLICKHOUSE_PASSWORD": PASSWORD})
         return http_port
 
     def _add_zookeeper(self) -> None:
@@ -138,8 +163,10 @@ class Replicas:
             "zookeeper", ["java", "-Xmx128m", "-cp", f"{ROOT}/usr/share/java/*", main, str(folder / "zoo.cfg")], folder
         )
 
-    def _run(self, name: str, words: Sequence[str], folder: Path) -> None:
-        self.services[name] = Service(name, words, folder)
+    def _run(
+        self, name: str, words: Sequence[str], folder: Path, env: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.services[name] = Service(name, words, folder, env)
         self.services[name].start()
 
     def _supervise(self) -> None:
@@ -147,12 +174,15 @@ class Replicas:
             for service in list(self.services.values()):
                 service.check()
 
-    def lose(self) -> "Dialect":
-        """Kill the server that was written to last and delete its disk; return what is in front of it."""
-        lost = max(self.dialects, key=lambda dialect: dialect.written_s)
+    @property
+    def used(self) -> "Dialect":
+        """What is in front of the server that was written to last."""
+        return max(self.dialects, key=lambda dialect: dialect.written_s)
+
+    def lose(self, lost: "Dialect") -> None:
+        """Kill a server and delete its disk."""
         self.services[lost.name].kill()
         shutil.rmtree(self.services[lost.name].folder)
-        return lost
 
     def replace(self, lost: "Dialect", name: str) -> None:
         """Start a server with an empty disk, at the address of a lost one."""
@@ -207,7 +237,7 @@ class Dialect(ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """The address that Tally is told."""
-        return f"http://127.0.0.1:{self.server_port}"
+        return f"http://tally:{PASSWORD}@127.0.0.1:{self.server_port}"
 
     def wait(self) -> None:
         """Wait until the server reaches the coordinator."""
@@ -215,18 +245,19 @@ class Dialect(ThreadingHTTPServer):
 
     def ask(self, statement: str, database: str = "tally") -> list[list[str]]:
         """Return the rows of a query as texts. Raises OSError, HTTPException, and Refusal."""
-        status, _, body = self.hand_on({"query": statement, "database": database}, b"")
+        known = "Basic " + base64.b64encode(f"tally:{PASSWORD}".encode()).decode()
+        status, _, body = self.hand_on({"query": statement, "database": database}, b"", known)
         if status != 200:
             raise Refusal(body.decode())
         return [line.split("\t") for line in body.decode().splitlines()]
 
-    def hand_on(self, sent: dict[str, str], body: bytes) -> tuple[int, str, bytes]:
+    def hand_on(self, sent: dict[str, str], body: bytes, authorization: str) -> tuple[int, str, bytes]:
         """Send a request to the server; return its status, error code and answer. Raises OSError, HTTPException."""
         for old, new in _REPLACED:
             sent["query"] = re.sub(old, new, sent["query"])
         query = urlencode({name: value for name, value in sent.items() if name not in _UNKNOWN})
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_S)) as connection:
-            connection.request("POST", f"/?{query}", body)
+        with closing(http.client.HTTPConnection(self.name, self.port, timeout=_ANSWER_S)) as connection:
+            connection.request("POST", f"/?{query}", body, {"Authorization": authorization})
             answer = connection.getresponse()
             found = answer.read()
         if answer.status == 200 and sent["query"].startswith("insert"):
@@ -259,7 +290,7 @@ class _Handing(BaseHTTPRequestHandler):
                 r"\{(\w+):String\}", lambda found: f"'{form[f'param_{found[1]}']}'", form.get("query", "")
             )
         try:
-            status, code, answer = self.server.hand_on(sent, body)
+            status, code, answer = self.server.hand_on(sent, body, self.headers.get("Authorization", ""))
         except (OSError, http.client.HTTPException):
             self.close_connection = True
             return
