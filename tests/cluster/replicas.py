@@ -277,6 +277,7 @@ def _form_of(body: bytes, boundary: bytes) -> dict[str, str]:
 
 class _Handing(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: Dialect
 
     def do_POST(self) -> None:
@@ -289,6 +290,8 @@ class _Handing(BaseHTTPRequestHandler):
             sent["query"] = re.sub(
                 r"\{(\w+):String\}", lambda found: f"'{form[f'param_{found[1]}']}'", form.get("query", "")
             )
+        if "query" not in sent:
+            sent["query"], body = body.decode(), b""
         try:
             status, code, answer = self.server.hand_on(sent, body, self.headers.get("Authorization", ""))
         except (OSError, http.client.HTTPException):
