@@ -35,8 +35,7 @@ _SERVER = """<yandex>
 <mark_cache_size>5368709</mark_cache_size><users_config>{folder}/users.xml</users_config>
 <default_profile>default</default_profile><default_database>default</default_database></yandex>
 """
-_USERS = """<yandex><profiles><default><insert_quorum>2</insert_quorum>
-<insert_quorum_timeout>4000</insert_quorum_timeout></default></profiles><users><default><password></password>
+_USERS = """<yandex><profiles><default/></profiles><users><default><password></password>
 <profile>default</profile><quota>default</quota></default></users><quotas><default/></quotas></yandex>
 """
 
@@ -229,6 +228,7 @@ class Dialect(ThreadingHTTPServer):
         self.name, self.port = name, port
         # When an insert was last answered.
         self.written_s = 0.0
+        self.refusals: list[str] = []
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -262,6 +262,8 @@ class Dialect(ThreadingHTTPServer):
             found = answer.read()
         if answer.status == 200 and sent["query"].startswith("insert"):
             self.written_s = time.monotonic()
+        if answer.status != 200:
+            self.refusals.append(f"{time.monotonic():.1f} {self.name} {sent['query'][:60]}: {found[:200]!r}")
         code = "" if answer.status == 200 else (re.search(rb"Code: (\d+)", found) or [b"", b"1"])[1].decode()
         return answer.status, code, found
 
