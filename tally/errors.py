@@ -173,6 +173,17 @@ class ApiError(Exception):
             self.headers["Retry-After"] = str(retry_after_s)
 
 
+class Unanswered(Exception):
+    """A request whose connection is closed without a response, since what becomes of its events is not certain yet.
+
+    `outcome`: what was decided about them, as the engine passes it on.
+    """
+
+    def __init__(self, outcome: Any) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
 def fields(**named: Any) -> dict[str, Any]:
     """Return the `extra=` argument of a log call; the formatter omits fields that are None."""
     return {"fields": named}

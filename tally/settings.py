@@ -587,8 +587,15 @@ class Settings:
     )
     cluster_mode: str = _setting(
         "none",
-        "follow: ship every commit to --clickhouse, which then answers reports, while the database stays complete",
-        _one_of("none", "follow"),
+        "follow: ship every commit to --clickhouse, which then answers reports, while the database stays complete;"
+        " keep: the same, and answer 202 only once ClickHouse has the events",
+        _one_of("none", "follow", "keep"),
+    )
+    cluster_ack_seconds: int = _setting(
+        5,
+        "with keep: time after which a request that ClickHouse has not confirmed is closed unanswered",
+        _count,
+        "seconds",
     )
     cluster_name: str = _setting("tally", "name of the database in ClickHouse", _database_name)
     metrics_token: str = _setting(

@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
@@ -42,6 +43,12 @@ _WRITE_SETTINGS = {
     "async_insert": "0",
     "insert_deduplicate": "1",
 }
+# Of several servers, so many have stored an insert before it is answered.
+_QUORUM = 2
+# UNKNOWN_STATUS_OF_INSERT: fewer servers than the quorum had stored it in time. 0: not an answer of ClickHouse.
+_UNKNOWN = (0, 319)
+# A server that is switched off answers nothing.
+_CONNECT_S = 2.0
 # Codes of ClickHouse: the time, or the memory, of a query is used up.
 _KINDS = {159: QUERY_TIMEOUT, 241: OVERLOADED}
 # Queries that run at once, and that may wait for each account or share link.
@@ -65,8 +72,11 @@ class NoAnswer(Exception):
 class Client:
     """A client of one server and database. Used by the event loop alone; `close` ends its connections."""
 
-    def __init__(self, url: str, database: str, query_s: float = 30.0) -> None:
+    def __init__(
+        self, url: str, database: str, query_s: float = 30.0, quorum: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._url, self._database, self._query_s = url.rstrip("/") + "/", database, query_s
+        self._inserts = _WRITE_SETTINGS | dict(quorum)
         self._queue = FairQueue(range(_AT_ONCE), _MAX_WAITING)
         self._session: aiohttp.ClientSession | None = None
 
@@ -88,16 +98,21 @@ class Client:
         if lines:
             query = {"database": self._database, "query": f"insert into {table} format JSONEachRow"}
             # As a file: aiohttp warns of large bodies in one piece.
-            await self._send(query | _WRITE_SETTINGS | {"insert_deduplication_token": token}, BytesIO(lines))
+            await self._send(query | self._inserts | {"insert_deduplication_token": token}, BytesIO(lines))
 
     async def rows(
         self,
         statement: str,
         parameters: Mapping[str, str],
         is_gone: Callable[[], bool] = lambda: False,
-        claim: Claim = SERVER,
+        claim: Claim | None = SERVER,
     ) -> list[list[Any]]:
-        """Return the rows of a query. Raises ApiError 503 where there is no answer in time, and once `is_gone`."""
+        """Return the rows of a query. Raises ApiError 503 where there is no answer in time, and once `is_gone`.
+
+        claim: whose turn it takes among the queries that run at once; None waits for none of them.
+        """
+        if claim is None:
+            return await self._rows(statement, parameters, is_gone)
         slot = await self._slot(claim)
         try:
             return await self._rows(statement, parameters, is_gone)
@@ -144,7 +159,8 @@ class Client:
 
     async def _send(self, query: Mapping[str, str], body: bytes | BytesIO | aiohttp.FormData) -> bytes:
         if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._query_s + 5))
+            timeout = aiohttp.ClientTimeout(total=self._query_s + 5, sock_connect=_CONNECT_S)
+            self._session = aiohttp.ClientSession(timeout=timeout)
         try:
             async with self._session.post(self._url, params=query, data=body) as answer:
                 found = await answer.read()
@@ -154,7 +170,21 @@ class Client:
         # A proxy may answer in place of ClickHouse, with a code that is no number.
         except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
             raise NoAnswer(type(failure).__name__) from None
+        if code in _UNKNOWN:
+            raise NoAnswer(f"code {code}, HTTP {answer.status}")
         raise Refused(code, found.decode(errors="replace"))
+
+
+def quorum(servers: int, seconds: float) -> dict[str, str]:
+    """Return the settings with which several servers store an insert before it is answered, within so many seconds."""
+    if servers < _QUORUM:
+        return {}
+    return {
+        "insert_quorum": str(_QUORUM),
+        # Inserts of other processes do not wait for this one.
+        "insert_quorum_parallel": "1",
+        "insert_quorum_timeout": str(int(seconds * 800)),
+    }
 
 
 def _rows_in(body: bytes) -> list[list[Any]]:

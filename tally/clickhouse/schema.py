@@ -63,7 +63,10 @@ TABLES = {
     ),
     # The batches of a server's outbox that are stored completely: the last of each shipment.
     "shipped": ("series String, number UInt64", "tuple()", "series, number"),
+    # Which server ships: that of the newest series. An older one stops once it reads of a newer one.
+    "series": ("series String, number UInt64, node String, begun DateTime default now()", "tuple()", "number, series"),
 }
+OF_WEBSITES = tuple(name for name, (columns, _, _) in TABLES.items() if columns.startswith("website "))
 _DURABLE = {
     # An insert is on the disk before it is answered.
     "fsync_after_insert": 1,

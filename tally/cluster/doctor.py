@@ -11,7 +11,7 @@ from contextlib import closing
 from tally.clickhouse.client import NoAnswer, Refused
 from tally.cluster.outbox import MAX_BYTES
 from tally.cluster.servers import Servers
-from tally.cluster.shipper import last_shipped
+from tally.cluster.shipper import CannotFollow, last_shipped
 from tally.errors import ApiError
 from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note
 from tally.rounding import counted
@@ -42,6 +42,9 @@ def cluster(case: Case) -> Iterator[Finding]:
         last = asyncio.run(_last(case.settings, series))
     except (Refused, NoAnswer, ApiError) as failure:
         yield fault(_TOPIC, f"ClickHouse does not answer ({failure}): SQLite answers reports", "see docs/cluster.md")
+        return
+    except CannotFollow as failure:
+        yield fault(_TOPIC, str(failure), "see docs/cluster.md")
         return
     if last is None or last < shipped:
         yield fault(_TOPIC, "ClickHouse has the tables of another file", "see docs/cluster.md")

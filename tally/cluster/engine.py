@@ -2,12 +2,15 @@
 reports answered by ClickHouse where it is up to date.
 
 Nothing that is collected depends on ClickHouse: where it is away, events are stored and reports are answered as without
-it.
+it. `KeepEngine` answers 202 only once ClickHouse has the events, and refuses them where it is away.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tally.accounts.websites import all_websites, has_data
+from tally.cluster.confirmed_commit import ConfirmedCommit
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
 from tally.cluster.servers import Servers
@@ -27,11 +30,15 @@ if TYPE_CHECKING:
 class FollowEngine(SqliteEngine):
     """The engine of `--cluster-mode follow`."""
 
+    is_strict = False
+
     def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
         super().__init__(node, goals_of)
         settings, database = node.settings, node.database
-        self.servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
-        self.outbox = self.event_writer.outbox = Outbox()
+        self.servers = Servers(
+            settings.clickhouse, settings.cluster_name, settings.query_seconds, settings.cluster_ack_seconds
+        )
+        self.outbox = self.event_writer.outbox = Outbox(is_strict=self.is_strict)
         self.shipper = Shipper(self.servers, self.outbox, database, node.clock)
         self.settler = Settler(self.servers, self.shipper, database, node.clock)
         self.sqlite_reports = self.reports
@@ -65,3 +72,59 @@ class FollowEngine(SqliteEngine):
 
         yield from super().metrics()
         yield from families(self.shipper, self.outbox, self.reports)  # type: ignore[arg-type]
+
+
+class KeepEngine(FollowEngine):
+    """The engine of `--cluster-mode keep`."""
+
+    is_strict = True
+
+    def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
+        super().__init__(node, goals_of)
+        database = node.database
+        self.ingest = self.confirmed = ConfirmedCommit(
+            database.writer,
+            self.event_writer,
+            node.clock,
+            database.health,
+            self._publish,
+            outbox=self.outbox,
+            shipper=self.shipper,
+            ack_s=node.settings.cluster_ack_seconds,
+        )
+
+    async def open(self) -> None:
+        """Open the engine where every website with events has a complete copy. Raises BadDatabase."""
+        domains = await self._node.database.writer.run(_incomplete)
+        if domains:
+            raise BadDatabase(
+                f"ClickHouse has no complete copy of {', '.join(domains[:3])}{' and others' if domains[3:] else ''}:"
+                " start the server with --cluster-mode follow, run `analytics-server cluster join`, then use keep"
+            )
+        await super().open()
+
+    async def close(self) -> None:
+        """Close the engine; requests whose events are not confirmed yet have no answer."""
+        await super().close()
+        self.confirmed.close()
+
+    def health(self) -> Health:
+        """Return the health of the engine that follows, with why events are refused."""
+        return super().health()._replace(problem=self.confirmed.refusal)
+
+    def metrics(self) -> "Iterable[Metric]":
+        """Yield the families of the engine that follows and of confirmation."""
+        from tally.cluster.metrics import confirmation  # here: imported after the server listens
+
+        yield from super().metrics()
+        yield from confirmation(self.confirmed)
+
+
+def _incomplete(connection: sqlite3.Connection) -> list[str]:
+    """Return the domains of the websites with data that have no complete copy."""
+    found = []
+    for website in all_websites(connection):
+        copy = cluster_tables.copy_of(connection, website.number)
+        if (copy is None or copy.state != "joined") and has_data(connection, website.number):
+            found.append(website.domain)
+    return found

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
+from tally.cluster.confirmed_commit import ConfirmedCommit
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
 from tally.cluster.shipper import Shipper
-from tally.http.metric_families import counter, gauge
+from tally.http.metric_families import counter, gauge, histogram
 
 
 def families(shipper: Shipper, outbox: Outbox, reports: FollowReports) -> Iterator[Metric]:
@@ -26,3 +27,15 @@ def families(shipper: Shipper, outbox: Outbox, reports: FollowReports) -> Iterat
     family.add_metric(["clickhouse"], reports.by_clickhouse)
     family.add_metric(["sqlite"], reports.by_sqlite)
     yield family
+
+
+def confirmation(confirmed: ConfirmedCommit) -> Iterator[Metric]:
+    """Yield the families of `--cluster-mode keep`."""
+    help = "Time from the commit of a request until ClickHouse had confirmed its events."
+    yield histogram("tally_cluster_confirm_seconds", help, confirmed.took, 1e9)
+    yield gauge("tally_cluster_unconfirmed_events", "Events whose requests wait for ClickHouse.", confirmed.events)
+    yield counter(
+        "tally_cluster_unanswered", "Requests closed without an answer, not confirmed in time.", confirmed.unanswered
+    )
+    help = "Whether events are refused because of ClickHouse."
+    yield gauge("tally_cluster_refusing", help, int(bool(confirmed.refusal)))

@@ -6,24 +6,25 @@ recorded before they are sent: after any failure the same rows are sent again un
 stores them once.
 
 Where ClickHouse is away for long, the outbox is bounded: beyond MAX_BYTES all copies end, reports are SQLite's, and
-`cluster join` copies the websites anew.
+`cluster join` copies the websites anew. With `--cluster-mode keep` no copy ends: events are refused.
 """
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
 from tally.accounts.websites import all_websites, has_data, next_number
 from tally.clickhouse.rows import Row, StoredRow, rows_of
-from tally.errors import log, where_it_failed
+from tally.errors import STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.events.dimensions import FIELDS
 from tally.events.validation import LEAVE, MEASURES
 from tally.sqlite.decision import Decision
 from tally.sqlite.rows import Rows
 from tally.storage import cluster_tables
+from tally.storage.health import RETRY_S
 from tally.timestamps import DAY_MS
 
 MAX_BYTES = 512 * 1_048_576
@@ -34,21 +35,35 @@ _LEVEL = 1
 
 
 class Shipment(NamedTuple):
-    """Batches that are sent together: of a series, after the last that was shipped, to `last`, claimed at a time."""
+    """Batches that are sent together: of a series, after the last that was shipped, to `last`, claimed at a time.
+
+    `packed` has their rows by table, compressed. Where there is nothing to be sent, `last` is `shipped`.
+    """
 
     series: str
     shipped: int
     last: int
     claimed_ms: int
+    packed: Mapping[str, Sequence[bytes]]
+
+    def bodies(self) -> dict[str, bytes]:
+        """Return the rows by table, as lines of JSON."""
+        return {name: b"".join(map(zlib.decompress, packed)) for name, packed in sorted(self.packed.items())}
 
 
 class Outbox:
-    """Stores the batches. `take` and `keep` are called on the writer's thread, as the rest of a commit."""
+    """Stores the batches. `take` and `keep` are called on the writer's thread, as the rest of a commit.
 
-    def __init__(self) -> None:
+    is_strict: a commit that cannot be shipped is refused; otherwise it is stored, and ends what it is missing in.
+    """
+
+    def __init__(self, *, is_strict: bool = False) -> None:
+        self.is_strict = is_strict
         # The last batch that is committed, and the size of all that are not shipped.
         self.last = self.bytes = 0
         self._taken = (0, 0)
+        # Why a commit was refused last.
+        self._refused_for = ""
         # Websites without data when the server started, and the first number of those that were added later.
         self._empty: set[int] = set()
         self._next_website = 0
@@ -66,13 +81,15 @@ class Outbox:
         self._next_website = next_number(connection)
 
     def take(self, connection: sqlite3.Connection, decision: Decision, rows: Rows) -> None:
-        """Store what a commit has stored of websites with a copy, in its transaction."""
+        """Store what a commit has stored of websites with a copy, in its transaction. Raises ApiError 503."""
         self._taken = (self.last, 0)
         copies = self._copies(connection, decision.offsets)
+        if self.is_strict and len(copies) < len(decision.offsets):
+            self._give_up(connection, "a website has no copy in ClickHouse: run `analytics-server cluster join`")
         if not copies:
             return
         if self.bytes > MAX_BYTES:
-            cluster_tables.end_all(connection, "ClickHouse was away for too long")
+            self._give_up(connection, "ClickHouse was away for too long")
             return
         try:
             bodies = batch_of(_stored(connection, decision, rows, copies))
@@ -81,7 +98,7 @@ class Outbox:
         except (KeyError, TypeError, ValueError) as failure:
             # A fault here must not keep an event from being stored.
             log.error("a commit cannot be shipped: %s", where_it_failed(failure))
-            cluster_tables.end_all(connection, "a commit could not be shipped")
+            self._give_up(connection, "a commit could not be shipped")
             return
         # A commit whose outcome was unknown may have been stored.
         stored = connection.execute("/* outbox.last */ select max(number) from cluster_outbox").fetchone()[0]
@@ -92,6 +109,16 @@ class Outbox:
                 "/* outbox.take */ insert into cluster_outbox (number, name, body) values (?, ?, ?)", packed
             )
             self._taken = (number, sum(len(body) for _, _, body in packed))
+
+    def _give_up(self, connection: sqlite3.Connection, reason: str) -> None:
+        """End all copies; raise ApiError where commits that are not shipped are refused."""
+        if not self.is_strict:
+            cluster_tables.end_all(connection, reason)
+            return
+        if reason != self._refused_for:
+            log.error("events are refused: %s", reason)
+        self._refused_for = reason
+        raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S)
 
     def _copies(self, connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, int]:
         copies = {}
@@ -111,15 +138,30 @@ class Outbox:
         self.bytes += size
         self._taken = (self.last, 0)
 
-    # --- shipping, each a transaction of the writer's thread
+    # --- shipping, in transactions of the writer's thread
 
-    def claim(self, connection: sqlite3.Connection, now_ms: int) -> Shipment | None:
-        """Return the batches to be sent next, the same ones until they are shipped; None where there are none."""
+    def next(self, connection: sqlite3.Connection, done: tuple[str, int], now_ms: int, *, may_claim: bool) -> Shipment:
+        """Delete the batches up to the last one that ClickHouse has (`done`: its series and number), and return those
+        to be sent next: the ones that are claimed until they are shipped, then others where these may be claimed."""
         series, shipped, claimed, claimed_ms = connection.execute(
             "/* outbox.state */ select series, shipped, claimed, claimed_ms from cluster_state"
         ).fetchone()
-        if claimed > shipped:
-            return Shipment(series, shipped, claimed, claimed_ms)
+        if done[0] == series and done[1] > shipped:
+            shipped = done[1]
+            self._confirm(connection, shipped)
+        if claimed <= shipped:
+            claimed, claimed_ms = self._claim(connection, shipped, now_ms) if may_claim else shipped, now_ms
+        packed: dict[str, list[bytes]] = {}
+        for name, body in connection.execute(
+            "/* outbox.bodies */ select name, body from cluster_outbox where number > ? and number <= ?"
+            " order by number",
+            (shipped, claimed),
+        ):
+            packed.setdefault(name, []).append(body)
+        return Shipment(series, shipped, claimed, claimed_ms, packed)
+
+    def _claim(self, connection: sqlite3.Connection, shipped: int, now_ms: int) -> int:
+        """Record which batches are sent next; return the last of them, `shipped` where there are none."""
         last = size = 0
         for number, length in connection.execute(
             "/* outbox.sizes */ select number, length(body) from cluster_outbox where number > ? order by number",
@@ -130,29 +172,17 @@ class Outbox:
             last, size = number, size + length
         if not last:
             self.bytes = 0
-            return None
+            return shipped
         connection.execute("/* outbox.claim */ update cluster_state set claimed = ?, claimed_ms = ?", (last, now_ms))
-        return Shipment(series, shipped, last, now_ms)
+        return last
 
-    def confirm(self, connection: sqlite3.Connection, last: int) -> None:
-        """Delete the batches up to the last one that ClickHouse has."""
+    def _confirm(self, connection: sqlite3.Connection, last: int) -> None:
         freed = connection.execute(
             "/* outbox.freed */ select coalesce(sum(length(body)), 0) from cluster_outbox where number <= ?", (last,)
         ).fetchone()[0]
         connection.execute("/* outbox.delete */ delete from cluster_outbox where number <= ?", (last,))
         connection.execute("/* outbox.shipped */ update cluster_state set shipped = ?, claimed = ?", (last, last))
         self.bytes -= freed
-
-
-def bodies_of(connection: sqlite3.Connection, shipment: Shipment) -> dict[str, bytes]:
-    """Return the rows of a shipment by table, as lines of JSON."""
-    found: dict[str, list[bytes]] = {}
-    for name, body in connection.execute(
-        "/* outbox.bodies */ select name, body from cluster_outbox where number > ? and number <= ? order by number",
-        (shipment.shipped, shipment.last),
-    ):
-        found.setdefault(name, []).append(zlib.decompress(body))
-    return {name: b"".join(bodies) for name, bodies in sorted(found.items())}
 
 
 def batch_of(stored: Iterable[StoredRow]) -> dict[str, bytes]:

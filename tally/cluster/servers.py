@@ -7,16 +7,16 @@ A server is used once it has everything that the others have stored, also what a
 from collections.abc import Sequence
 
 from tally.clickhouse import schema
-from tally.clickhouse.client import Client
-from tally.clickhouse.schema import TABLES
+from tally.clickhouse.client import Client, quorum
+from tally.clickhouse.schema import OF_WEBSITES, TABLES
 
 
 class Servers:
     """Clients of the servers of a cluster. Used by the event loop alone; `close` ends their connections."""
 
-    def __init__(self, urls: Sequence[str], database: str, query_s: float = 30.0) -> None:
+    def __init__(self, urls: Sequence[str], database: str, query_s: float = 30.0, ack_s: float = 5.0) -> None:
         self.urls = urls
-        self._clients = [Client(url, database, query_s) for url in urls]
+        self._clients = [Client(url, database, query_s, quorum(len(urls), ack_s)) for url in urls]
         self._used = 0
         # Copies that the server in use has completely; 0: what was shipped before it was used.
         self._has: set[int] = set()
@@ -37,16 +37,19 @@ class Servers:
         self._has = set()
 
     async def sync(self, copy: int = 0) -> None:
-        """Wait until the server in use has what the others have of a copy. Raises Refused, NoAnswer."""
+        """Wait until the server in use has what the others have of a copy, without one which batches and series.
+
+        Raises Refused, NoAnswer.
+        """
         if len(self._clients) == 1 or copy in self._has:
             return
         # Another server may be chosen meanwhile, with another set.
         client, has = self.client, self._has
-        for table in TABLES:
+        for table in TABLES if copy else ("shipped", "series"):
             await client.execute(schema.sync(table))
         has.update((0, copy))
 
     async def delete(self, copy: int, before_day: int | None = None) -> None:
         """Delete the rows of a copy, or those before a day. Raises Refused, NoAnswer."""
-        for table in (name for name in TABLES if name != "shipped"):
+        for table in OF_WEBSITES:
             await self.client.execute(schema.delete_of(table, copy, before_day))

@@ -5,12 +5,13 @@ and repeated.
 """
 
 import secrets
+import socket
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from tally.clickhouse import schema
-from tally.clickhouse.client import Client, NoAnswer, Refused
+from tally.clickhouse.client import Client, NoAnswer, Refused, quorum
 from tally.clickhouse.schema import TABLES, create_table
 from tally.cluster.shipper import OTHER_SERIES, CannotFollow
 from tally.errors import ApiError
@@ -72,17 +73,30 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
             for table, column in schema.missing(await client.rows(schema.COLUMNS, {})):
                 await client.execute(schema.add_column(table, column))
     async with _client(settings.clickhouse[0], settings.cluster_name, settings) as client:
-        known = {str(name) for (name,) in await client.rows("select distinct series from shipped", {})}
-        if known - {series}:
+        newest = await client.rows("select series from series order by number desc, series desc limit 1", {})
+        if newest and newest[0][0] != series:
             raise CannotFollow(OTHER_SERIES)
-        if not known:
-            await client.insert("shipped", [{"series": series, "number": 0}], f"{series}/0/shipped")
+        await begin_series(client, socket.gethostname(), series, is_begun=bool(newest))
+
+
+async def begin_series(client: Client, node: str, series: str = "", *, is_begun: bool = False) -> str:
+    """Begin a series, a new one where none is named, and return it: servers of older ones ship nothing more.
+
+    Raises Refused, NoAnswer, ApiError; it may then be called again, for yet another one. is_begun: only complete it.
+    """
+    series = series or secrets.token_hex(8)
+    if not is_begun:
+        ((number,),) = await client.rows("select max(number) + 1 from series", {})
+        await client.insert("series", [{"series": series, "number": number, "node": node}], f"{series}/begin")
+    await client.insert("shipped", [{"series": series, "number": 0}], f"{series}/0/shipped")
+    return series
 
 
 @asynccontextmanager
 async def _client(url: str, database: str, settings: Settings) -> AsyncIterator[Client]:
     """Yield a client of a server for one of its databases."""
-    client = Client(url, database, settings.query_seconds)
+    inserts = quorum(len(settings.clickhouse), settings.cluster_ack_seconds)
+    client = Client(url, database, settings.query_seconds, inserts)
     try:
         yield client
     finally:

@@ -1,23 +1,28 @@
-"""Ships the outbox to ClickHouse: batches in order, each stored once, at a pace of its own.
+"""Ships the outbox to ClickHouse: batches in order, each stored once.
 
-Collecting never waits for it. While something waits it ships once a second, and at once where a report needs it.
-After a failure it tries again, less and less often; meanwhile reports are SQLite's.
+While something waits it ships once a second, and at once where a report or `--cluster-mode keep` needs it. After a
+failure it sends the same rows with the same tokens to the next server, less and less often; whether the failed insert
+was refused or its outcome is unknown makes no difference. Meanwhile reports are SQLite's.
 
-Before each shipment the number of the last batch that ClickHouse has is compared with the
-file's. A file that is behind, such as a backup that was restored or a copy that runs elsewhere, is not followed: what
-ClickHouse has would be wrong for it.
+With each shipment, and each second without one, the last batch that ClickHouse has is compared with the file's, and the
+newest series. A file that is behind, such as a backup that was restored, or that has an older series, is not
+followed: what ClickHouse has would be wrong for it. After a failure nothing new is claimed before that is known: a
+claim counts as shipped once ClickHouse has a batch of its number.
 """
 
 import asyncio
 import contextlib
+import math
 import sqlite3
+from collections.abc import Callable
+from functools import partial
 
 import orjson
 
 from tally.clickhouse import schema
-from tally.clickhouse.client import Client, NoAnswer, Refused
+from tally.clickhouse.client import Client, NoAnswer, Parameters, Refused
 from tally.clock import Clock
-from tally.cluster.outbox import Outbox, Shipment, bodies_of
+from tally.cluster.outbox import Outbox, Shipment
 from tally.cluster.servers import Servers
 from tally.cluster.worker import Worker
 from tally.errors import ApiError, log, where_it_failed
@@ -26,7 +31,8 @@ from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS, HOUR_MS
 
 PAUSE_S = 1.0
-_LONGEST_PAUSE_S = 30.0
+# After failures.
+LONGEST_PAUSE_S = 30.0
 # How long a report waits for ClickHouse before SQLite answers it.
 WAIT_S = 2.0
 # ClickHouse knows a token for 7 days. Later, whether a shipment was stored in part is unknown.
@@ -37,10 +43,29 @@ _NEW = "not connected yet"
 AHEAD = "ClickHouse has batches that this file lacks: it is an older copy; see docs/cluster.md"
 _INIT = "run `analytics-server cluster init`"
 OTHER_SERIES = "the database of ClickHouse belongs to another file; see docs/cluster.md"
+NEWER_SERIES = "another server ships to ClickHouse now, with a newer series: end this one; see docs/cluster.md"
+_AWAY = (
+    "ClickHouse was away for more than six days and may have a part of a commit: start the server with"
+    " --cluster-mode follow, then run `analytics-server cluster join`"
+)
+_LAST = (
+    "select count(), max(number), (select count() from series where series = {0}),"
+    " (select argMax(series, (number, series)) from series) from shipped where series = {0}"
+)
 
 
 class CannotFollow(Exception):
     """The file and ClickHouse do not belong together; the message says why."""
+
+
+class Fenced(CannotFollow):
+    """A newer series than the file's has begun."""
+
+    def __init__(self) -> None:
+        super().__init__(NEWER_SERIES)
+
+
+_FAILURES = (Refused, NoAnswer, ApiError, CannotFollow, sqlite3.Error)
 
 
 class Shipper(Worker):
@@ -49,11 +74,16 @@ class Shipper(Worker):
     def __init__(self, servers: Servers, outbox: Outbox, database: NodeDatabase, clock: Clock) -> None:
         self.shipped = 0
         self.failures = 0
-        # Why nothing is shipped; "" where it works.
-        self.problem = _NEW
+        # Why nothing is shipped, "" where it works, and since when, by the monotonic clock.
+        self.problem, self.failing_since_ns = _NEW, -math.inf
+        self.longest_pause_s = LONGEST_PAUSE_S
+        # Called after each attempt.
+        self.on_attempt: Callable[[], None] = lambda: None
         self._servers, self._outbox, self._database, self._clock = servers, outbox, database, clock
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
         self._series = ""
+        self._is_checked = False
+        self._clearing: asyncio.Task[None] | None = None
         super().__init__()
 
     @property
@@ -61,24 +91,38 @@ class Shipper(Worker):
         """How many batches are not shipped yet."""
         return self._outbox.last - self.shipped
 
+    def want(self) -> None:
+        """Ship at once what is committed."""
+        self._wanted.set()
+
+    async def stop(self) -> None:
+        """End at once; what is under way is done again later."""
+        await super().stop()
+        if self._clearing is not None:
+            self._clearing.cancel()
+            await asyncio.gather(self._clearing, return_exceptions=True)
+
     async def has_all(self) -> bool:
         """Return whether ClickHouse has all that was committed before the call; waits for it up to WAIT_S."""
         last = self._outbox.last
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(WAIT_S):
                 while not self.problem and self.shipped < last:
-                    self._wanted.set()
+                    self.want()
                     await self._changed.wait()
         return not self.problem and self.shipped >= last
 
     async def is_whole(self, client: Client) -> bool:
         """Return whether a server still has what was shipped: its tables may be emptied meanwhile. Raises ApiError."""
         shipped = self.shipped
-        last = await last_shipped(client, self._series)
+        try:
+            last = await last_shipped(client, self._series)
+        except Fenced:
+            return False
         return last is not None and last >= shipped
 
     async def _run(self) -> None:
-        pause_s = 0.0
+        pause_s, failed = 0.0, 0
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
@@ -88,19 +132,25 @@ class Shipper(Worker):
             try:
                 is_more = await self._ship()
                 self._set_problem("")
-                pause_s = 0.0 if is_more else PAUSE_S
-                if not is_more:
-                    await self._clear()
-            except (Refused, NoAnswer, ApiError, CannotFollow, sqlite3.Error) as failure:
-                self.failures += 1
-                self._set_problem(str(failure) or type(failure).__name__)
-                pause_s = min(max(2 * pause_s, PAUSE_S), _LONGEST_PAUSE_S)
-                self._servers.use_next()
+                pause_s, failed = 0.0 if is_more else PAUSE_S, 0
+                if not is_more and (self._clearing is None or self._clearing.done()):
+                    self._clearing = asyncio.create_task(self._clear())
             except Exception as failure:
-                self.failures += 1
-                log.error("shipping failed: %s", where_it_failed(failure))
-                self._set_problem(type(failure).__name__)
-                pause_s = _LONGEST_PAUSE_S
+                self._failed(failure)
+                pause_s = min(self.longest_pause_s, PAUSE_S / 4 * 2**failed)
+                failed = min(failed + 1, 10)
+
+    def _failed(self, failure: Exception) -> None:
+        self.failures += 1
+        self._is_checked = False
+        if isinstance(failure, CannotFollow):
+            self.failing_since_ns = -math.inf
+        elif not self.problem:
+            self.failing_since_ns = self._clock.monotonic_ns()
+        if not isinstance(failure, _FAILURES):
+            log.error("shipping failed: %s", where_it_failed(failure))
+        self._set_problem(str(failure) if isinstance(failure, _FAILURES) and str(failure) else type(failure).__name__)
+        self._servers.use_next()
 
     def _set_problem(self, problem: str) -> None:
         if problem and self.problem in ("", _NEW):
@@ -113,51 +163,67 @@ class Shipper(Worker):
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+        self.on_attempt()
 
     async def _ship(self) -> bool:
-        """Ship some batches; return whether there were any. Raises Refused, NoAnswer, CannotFollow, sqlite3.Error."""
+        """Ship some batches; return whether there may be more.
+
+        Raises Refused, NoAnswer, ApiError, CannotFollow, sqlite3.Error.
+        """
         await self._servers.sync()
-        now_ms = self._clock.wall_ms()
-        shipment = await self._database.write(lambda connection: self._outbox.claim(connection, now_ms))
-        last = await self._check(shipment, now_ms)
-        if shipment is None:
-            return False
-        if last < shipment.last:
-            bodies = await self._database.read(lambda connection: bodies_of(connection, shipment))
+        client, now_ms, was_checked = self._servers.client, self._clock.wall_ms(), self._is_checked
+        following = partial(self._outbox.next, done=(self._series, self.shipped), now_ms=now_ms, may_claim=was_checked)
+        if was_checked:
+            # At the same time: each takes as long as a commit.
+            shipment, last = await asyncio.gather(self._database.write(following), last_shipped(client, self._series))
+        else:
+            shipment = await self._database.write(following)
+            if shipment.series != self._series:
+                self._series, self.shipped = shipment.series, shipment.shipped
+            if lacks := schema.missing(await client.rows(schema.COLUMNS, {}, claim=None)):
+                table, column = lacks[0]
+                raise CannotFollow(f"ClickHouse lacks {table}.{column}, which an older version did not make: {_INIT}")
+            last = await last_shipped(client, self._series)
+        await self._check(shipment, last, now_ms)
+        self._is_checked = True
+        if shipment.last == shipment.shipped:
+            return not was_checked
+        if last != shipment.last:
+            bodies = await asyncio.to_thread(shipment.bodies)
+            token = f"{shipment.series}/{shipment.last}/"
+            await asyncio.gather(*(client.insert_lines(name, rows, token + name) for name, rows in bodies.items()))
             done = orjson.dumps({"series": shipment.series, "number": shipment.last})
-            for name, lines in (*bodies.items(), ("shipped", done)):
-                await self._servers.client.insert_lines(name, lines, f"{shipment.series}/{shipment.last}/{name}")
-        await self._database.write(lambda connection: self._outbox.confirm(connection, shipment.last))
+            await client.insert_lines("shipped", done, f"{token}shipped")
         self.shipped = shipment.last
         self._wake()
         return True
 
-    async def _check(self, shipment: Shipment | None, now_ms: int) -> int:
-        """Compare the last batches; return that of ClickHouse. Raises CannotFollow."""
-        self._series, shipped, claimed = await self._database.read(
-            lambda connection: connection.execute(
-                "/* shipper.state */ select series, shipped, claimed from cluster_state"
-            ).fetchone()
-        )
-        if self.problem and (lacks := schema.missing(await self._servers.client.rows(schema.COLUMNS, {}))):
-            table, column = lacks[0]
-            raise CannotFollow(f"ClickHouse lacks {table}.{column}, which an older version did not make: {_INIT}")
-        last = await last_shipped(self._servers.client, self._series)
-        if last is None:
+    async def _check(self, shipment: Shipment, last: int | None, now_ms: int) -> None:
+        """Compare the last batch that ClickHouse has with the file's. Raises CannotFollow."""
+        if last is None or shipment.series != self._series:
             raise CannotFollow(OTHER_SERIES)
-        if last > max(shipped, claimed):
-            raise CannotFollow(AHEAD)
-        if last < shipped:
+        if last < shipment.shipped:
             raise CannotFollow("ClickHouse lacks batches that it had: see docs/cluster.md")
-        self.shipped = max(self.shipped, shipped)
-        if shipment is not None and now_ms - shipment.claimed_ms > _TOKEN_MS and last < shipment.last:
+        if last not in (shipment.shipped, shipment.last):
+            raise CannotFollow(AHEAD)
+        self.shipped = max(self.shipped, shipment.shipped)
+        if now_ms - shipment.claimed_ms > _TOKEN_MS and last < shipment.last:
+            if self._outbox.is_strict:
+                raise CannotFollow(_AWAY)
             await self._database.write(
                 lambda connection: cluster_tables.end_all(connection, "ClickHouse was away for too long")
             )
-        return last
 
     async def _clear(self) -> None:
         """Delete in ClickHouse what copies that have ended and expired days have left there."""
+        try:
+            await self._delete()
+        except _FAILURES as failure:
+            log.warning("nothing is deleted in ClickHouse: %s", failure)
+        except Exception as failure:
+            log.error("deletion in ClickHouse failed: %s", where_it_failed(failure))
+
+    async def _delete(self) -> None:
         now_ms = self._clock.wall_ms()
         if await self._database.read(_has_lost_copies):
             await self._database.write(_end_lost_copies)
@@ -171,12 +237,18 @@ class Shipper(Worker):
 
 
 async def last_shipped(client: Client, series: str) -> int | None:
-    """Return the last batch of a series that ClickHouse has, None where it has none or another series.
+    """Return the last batch of a series that ClickHouse has, None where it has none or another file's series.
 
-    Raises Refused, NoAnswer, ApiError.
+    Raises Fenced where a newer series has begun, Refused, NoAnswer, ApiError.
     """
-    rows = await client.rows("select series, max(number) from shipped group by series", {})
-    return int(rows[0][1]) if len(rows) == 1 and rows[0][0] == series else None
+    parameters = Parameters()
+    statement = _LAST.format(parameters.text(series))
+    ((shipped, last, begun, newest),) = await client.rows(statement, parameters.values, claim=None)
+    if not shipped or not begun:
+        return None
+    if newest != series:
+        raise Fenced
+    return int(last)
 
 
 _LOST = (

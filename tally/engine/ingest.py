@@ -74,6 +74,6 @@ class Ingest(Protocol):
     def append(self, request: WriteRequest, on_written: OnWritten) -> None:
         """Queue a request's events and return at once. Raises ApiError 503 where nothing can be queued.
 
-        `on_written` is called later with the outcomes, once the events are durable, or with the failure; never before
-        `append` returns.
+        `on_written` is called later with the outcomes, once the events are durable, or with the failure; with
+        Unanswered where they are stored, but not as durable as they are to be. Never before `append` returns.
         """

@@ -2,9 +2,9 @@
 
 `handle_errors` turns every exception of a handler into a response: ApiError as it is, aiohttp's own HTTP exceptions
 (no such route, method not allowed, body too large) as the matching ApiError, and anything else, which is a bug, as a
-500 that is logged by exception type and place in the code. It counts responses and errors for the metrics, adds the
-headers of the path, and reads what is left of the request's body, so that the response is not lost when the connection
-closes.
+500 that is logged by exception type and place in the code. Unanswered closes the connection. It counts responses and
+errors for the metrics, adds the headers of the path, and reads what is left of the request's body, so that the response
+is not lost when the connection closes.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from tally.errors import (
     METHOD_NOT_ALLOWED,
     NOT_FOUND,
     ApiError,
+    Unanswered,
     fields,
     log,
     where_it_failed,
@@ -119,6 +120,11 @@ async def handle_errors(request: web.Request, handler: Handler) -> web.StreamRes
 async def _respond(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         response = await handler(request)
+    except Unanswered:
+        if request.transport is not None:
+            request.transport.abort()
+        # As where the client has disconnected: aiohttp sends nothing.
+        raise asyncio.CancelledError from None
     except Exception as exception:
         # No variable of this function keeps the error: its traceback has this frame, and such a cycle would keep the
         # request with its body and the frames of the handler until the next collection of garbage.

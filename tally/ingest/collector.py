@@ -43,7 +43,7 @@ from tally.engine.ingest import (
     PreparedEvent,
     WriteRequest,
 )
-from tally.errors import ApiError
+from tally.errors import ApiError, Unanswered
 from tally.events.client import PageOrigin, allows
 from tally.events.dimensions import FIELDS, dimensions, first_language, pathname_of
 from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, PAGES
@@ -452,6 +452,10 @@ class Collector:
 
         Raises Refusal where the writer accepted none of the events, and the failure where it failed.
         """
+        if isinstance(outcome, Unanswered):
+            # They are stored here, and count.
+            self.settle(claim, outcome.outcome)
+            raise outcome
         if isinstance(outcome, Exception):
             self._give_back(claim)
             self._give_back_share(claim, claim.request.events)

@@ -28,7 +28,7 @@ from email.utils import formatdate
 from aiohttp import web
 
 from tally.engine.ingest import Outcomes
-from tally.errors import OVERLOADED, ApiError
+from tally.errors import OVERLOADED, ApiError, Unanswered
 from tally.events.client_hints import hint_headers
 from tally.events.sender import Sender
 from tally.events.validation import MAX_BODY_BYTES
@@ -211,15 +211,20 @@ class FastConnection(Connection):
         answer = self._answer(claim, outcome)
         self._factory.active_requests.discard(id(self))
         self.end_request()
-        if not self.transport.is_closing():
+        if answer is None:
+            self.abort()
+        elif not self.transport.is_closing():
             self.transport.write(answer)
             if self._held:
                 self.transport.resume_reading()
                 self._hand_over(self._held)
 
-    def _answer(self, claim: Claim, outcome: Outcomes | Exception) -> bytes:
+    def _answer(self, claim: Claim, outcome: Outcomes | Exception) -> bytes | None:
+        """Return the response, None where the connection is to be closed without one."""
         try:
             accepted = self._collector.settle(claim, outcome)
+        except Unanswered:
+            return None
         except Exception as failure:
             error = to_api_error(failure, COLLECT_PATHS[0])
             self._count(error)

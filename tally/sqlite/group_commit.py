@@ -174,7 +174,7 @@ class GroupCommit:
             self.queue += sum(request.size for request, _ in group)
             self._alone += len(group)
         else:
-            if not in_the_file:
+            if not in_the_file and not isinstance(failure, ApiError):
                 log.error("a request cannot be written: %s", where_it_failed(failure))
             refused = refusal(failure, "a commit")
             for _, on_result in group:

@@ -69,13 +69,14 @@ def engine_of(settings: Settings) -> EngineFactory:
     """Return what makes the engine of the settings. Raises ValueError."""
     if settings.cluster_mode == "none":
         if settings.clickhouse:
-            log.warning("--clickhouse does nothing without --cluster-mode follow")
+            log.warning("--clickhouse does nothing without --cluster-mode")
         return sqlite_engine
     if not settings.clickhouse:
-        raise ValueError("--cluster-mode follow needs --clickhouse URL")
-    from tally.cluster.engine import FollowEngine  # here: no other server needs it
+        raise ValueError(f"--cluster-mode {settings.cluster_mode} needs --clickhouse URL")
+    from tally.cluster.engine import FollowEngine, KeepEngine  # here: no other server needs them
 
-    return lambda node: FollowEngine(node, _goals(node))
+    cluster_engine = KeepEngine if settings.cluster_mode == "keep" else FollowEngine
+    return lambda node: cluster_engine(node, _goals(node))
 
 
 async def components(

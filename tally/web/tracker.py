@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tally import errors
-from tally.errors import ApiError
+from tally.errors import ApiError, Unanswered
 from tally.events.validation import Batch
 from tally.http.middleware import ERROR_COUNTS, to_api_error
 from tally.http.request_paths import COLLECT_PATHS, local_path
@@ -136,6 +136,9 @@ async def pixel(request: web.Request) -> web.Response:
     if request.method == "GET":
         try:
             await _count(request)
+        except Unanswered:
+            # The image promises nothing.
+            pass
         except Exception as failure:
             # Errors of the server are logged; errors of the request cannot be reported to an image.
             refusal = to_api_error(failure, "/pixel.gif")
