@@ -1,0 +1,71 @@
+"""How inserts are sent to several servers, and what their outcomes mean."""
+
+import asyncio
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tally.clickhouse.client import NoAnswer, Refused
+from tally.cluster.servers import Servers
+
+
+def sent(servers: int, status: int = 200, code: str = "") -> dict[str, list[str]]:
+    """Return the settings of an insert with so many servers, which is answered with a status and a code of ClickHouse.
+
+    Raises what the client makes of the answer.
+    """
+    settings: list[dict[str, list[str]]] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            settings.append(parse_qs(urlsplit(self.path).query))
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            if code:
+                self.send_header("X-ClickHouse-Exception-Code", code)
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    async def insert() -> None:
+        cluster = Servers([f"http://127.0.0.1:{server.server_port}"] * servers, "tally", ack_s=5)
+        try:
+            await cluster.client.insert("shipped", [{"series": "s", "number": 1}], "token")
+        finally:
+            await cluster.close()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            asyncio.run(insert())
+        finally:
+            server.shutdown()
+    return settings[0]
+
+
+def test_two_of_several_servers_store_an_insert_before_it_is_answered() -> None:
+    settings = sent(3)
+    assert settings["insert_quorum"] == ["2"]
+    # Its outcome is known before the request of the client is late.
+    assert int(settings["insert_quorum_timeout"][0]) < 5_000
+    assert settings["insert_deduplication_token"] == ["token"]
+    assert settings["async_insert"] == ["0"]
+    assert "insert_quorum" not in sent(1)
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("242", Refused),  # the tables are read-only, since Keeper does not answer
+        ("285", Refused),  # fewer servers than the quorum are there
+        ("319", NoAnswer),  # fewer than the quorum have stored it in time
+        ("", NoAnswer),  # a proxy answers
+    ],
+)
+def test_outcomes_of_an_insert(code: str, outcome: type[Exception]) -> None:
+    with pytest.raises(outcome):
+        sent(2, 500, code)
