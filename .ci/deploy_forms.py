@@ -1,4 +1,4 @@
-"""Check deploy/compose*.yaml and deploy/kubernetes.yaml against the schemas of Compose and Kubernetes."""
+"""Check the compose files of deploy and deploy/kubernetes.yaml against the schemas of Compose and Kubernetes."""
 
 import sys
 from pathlib import Path
@@ -12,9 +12,9 @@ DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
 
 def main() -> None:
     """Raise an error that names the place where a file is not of its schema."""
-    for path in sorted(DEPLOY.glob("compose*.yaml")):
+    for path in sorted(DEPLOY.rglob("compose*.yaml")):
         PyCompose.from_yaml(path.read_text()).validate()
-        print(path.name, "fits the Compose specification")
+        print(path.relative_to(DEPLOY), "fits the Compose specification")
     for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()):
         version = kubernetes_validate.validate(one, "1.31", strict=True)
         print("kubernetes.yaml:", one["kind"], "fits Kubernetes", version)

@@ -23,28 +23,49 @@ _TRIES = "tally_check"
 
 
 async def check(settings: Settings) -> list[str]:
-    """Return lines about each server. Raises Refused or NoAnswer for the first that cannot follow."""
-    lines = []
-    for url in settings.clickhouse:
-        shown = url.rpartition("@")[2].removeprefix("http://").removeprefix("https://").rstrip("/")
-        try:
-            await create_database(url, settings)
-            async with _client(url, settings.cluster_name, settings) as client:
-                ((version,),) = await client.rows("select version()", {})
-                await client.execute(schema.drop(_TRIES))
-                await client.execute(create_table("shipped", is_replicated=len(settings.clickhouse) > 1, name=_TRIES))
-                for _ in range(2):
-                    await client.insert(_TRIES, [{"series": "", "number": 1}], "once")
-                ((stored,),) = await client.rows(f"select count() from {_TRIES}", {})
-                await client.execute(schema.drop(_TRIES))
-        except (ApiError, NoAnswer):
-            raise CannotFollow(f"{shown} does not answer") from None
-        except Refused as failure:
-            raise CannotFollow(f"{shown}: {failure}") from None
-        if stored != 1:
-            raise CannotFollow(f"{shown}: a repeated insert with the same token was stored twice")
-        lines.append(f"{shown}: ClickHouse {version}, tables, inserts and their repetition work")
+    """Return lines about each server. Raises CannotFollow for the first that cannot follow."""
+    lines, urls = [], settings.clickhouse
+    for url in urls:
+        async with _checked(url, settings) as client:
+            await client.execute(schema.drop(_TRIES))
+            await client.execute(create_table("shipped", is_replicated=len(urls) > 1, name=_TRIES))
+    # All have the table: an insert may need several.
+    for number, url in enumerate(urls):
+        async with _checked(url, settings) as client:
+            for _ in range(2):
+                await client.insert(_TRIES, [{"series": "", "number": number}], f"once/{number}")
+    for url in urls:
+        async with _checked(url, settings) as client:
+            if len(urls) > 1:
+                await client.execute(schema.sync(_TRIES))
+            ((version, stored),) = await client.rows(f"select version(), count() from {_TRIES}", {})
+        if stored > len(urls):
+            raise CannotFollow(f"{_shown(url)}: a repeated insert with the same token was stored twice")
+        if stored < len(urls):
+            raise CannotFollow(f"{_shown(url)}: it lacks what the other servers store: see their macros and Keeper")
+        lines.append(f"{_shown(url)}: ClickHouse {version}, tables, inserts and their repetition work")
+    for url in urls:
+        async with _checked(url, settings) as client:
+            await client.execute(schema.drop(_TRIES))
     return lines
+
+
+def _shown(url: str) -> str:
+    """Return the address of a server without its password."""
+    return url.rpartition("@")[2].removeprefix("http://").removeprefix("https://").rstrip("/")
+
+
+@asynccontextmanager
+async def _checked(url: str, settings: Settings) -> AsyncIterator[Client]:
+    """Yield a client of a server, whose database is created. Raises CannotFollow where a statement fails."""
+    try:
+        await create_database(url, settings)
+        async with _client(url, settings.cluster_name, settings) as client:
+            yield client
+    except (ApiError, NoAnswer):
+        raise CannotFollow(f"{_shown(url)} does not answer") from None
+    except Refused as failure:
+        raise CannotFollow(f"{_shown(url)}: {failure}") from None
 
 
 async def create_database(url: str, settings: Settings) -> None:

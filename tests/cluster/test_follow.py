@@ -428,6 +428,7 @@ class Gate(ThreadingHTTPServer):
 
 class _Handing(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: Gate
 
     def do_POST(self) -> None:

@@ -23,8 +23,8 @@ were recorded, and .ci/run gives this option where it has just run the tests of 
 `--some N` takes at most N faults: first those of which a file or a test is named in FILE, a path a line, then others; a
 seed always gives the same ones. .ci/run gives the hash of the commit's tree, so that other commits take others.
 
-Faults that only tests/cluster detects need ClickHouse's engine, which .ci/clickhouse installs; without it they are named
-and left out.
+Faults that only tests/cluster detects need ClickHouse's engine, which .ci/clickhouse installs; without it they are
+named and left out.
 """
 
 import argparse

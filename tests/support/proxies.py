@@ -152,7 +152,7 @@ class Proxy:
                 )
             if self._answers():
                 return
-        raise AssertionError(f"{name} did not start: {self._log.read_text()[-3000:]}")
+        raise AssertionError(f"{name} did not start: {self.log()[-3000:]}")
 
     def _answers(self) -> bool:
         deadline = time.monotonic() + 30
@@ -164,6 +164,10 @@ class Proxy:
                 time.sleep(0.02)
         self.stop()
         return False
+
+    def log(self) -> str:
+        """Return what the proxy has printed."""
+        return self._log.read_text()
 
     def stop(self) -> None:
         """Kill the proxy."""

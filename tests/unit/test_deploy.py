@@ -1,6 +1,7 @@
-"""Files for Compose, Kubernetes, Fly.io, Render and systemd: their variables, paths and ports are those of the server.
+"""Files for Compose, ClickHouse, Kubernetes, Fly.io, Render and systemd: their variables, paths and ports are those of
+the server.
 
-Their form is checked by .ci/deploy_forms.py. None of them is run with the programs that they are for.
+Their form is checked by .ci/deploy_forms.py. Those for Compose, Kubernetes, Fly.io and Render are not run.
 """
 
 import json
@@ -10,6 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import trustme
@@ -50,9 +52,13 @@ def variables(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(ANALYTICS_\w+)=(.*)$", text, re.M))
 
 
+CLUSTER: dict[str, Any] = compose("clickhouse/compose.yaml")["services"]
+
+
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "compose.yaml": compose("compose.yaml")["services"]["tally"]["environment"],
     "compose.caddy.yaml": compose("compose.caddy.yaml")["services"]["tally"]["environment"],
+    **{f"clickhouse {name}": service["environment"] for name, service in CLUSTER.items() if name.startswith("tally")},
     "kubernetes.yaml": {one["name"]: one["value"] for one in CONTAINER["env"]},
     "Fly.io": FLY["env"],
     "Render": {one["key"]: one["value"] for one in RENDER["envVars"]},
@@ -95,6 +101,37 @@ def test_ports_paths_and_users_are_those_of_the_image() -> None:
     assert FLY["mounts"]["destination"] == RENDER["disk"]["mountPath"] == data
     for path in (FLY["build"]["dockerfile"], RENDER["dockerfilePath"]):
         assert (ROOT / path).is_file()
+
+
+def test_the_parts_of_a_cluster_know_each_other() -> None:
+    """deploy/clickhouse: names, ports, variables and volumes. tests/cluster/test_replicas.py and
+    tests/robustness/test_standby_proxy.py start programs with these files."""
+    folder = DEPLOY / "clickhouse"
+    server, users = (ElementTree.parse(folder / name / "tally.xml").getroot() for name in ("config.d", "users.d"))
+    machines = {name: one for name, one in CLUSTER.items() if name.startswith("clickhouse")}
+    tallies = {name: one for name, one in CLUSTER.items() if name.startswith("tally")}
+    quorum = [(one.findtext("id"), one.findtext("hostname")) for one in server.iter("server")]
+    assert quorum == [(one["environment"]["TALLY_NUMBER"], name) for name, one in machines.items()]
+    assert [node.findtext("host") for node in server.iter("node")] == list(machines)
+    assert {node.findtext("port") for node in server.iter("node")} == {server.findtext("keeper_server/tcp_port")}
+    read = {one.attrib["from_env"] for root in (server, users) for one in root.iter() if "from_env" in one.attrib}
+    assert server.findtext("macros/shard")
+    for name, one in machines.items():
+        assert one["hostname"] == one["environment"]["TALLY_NAME"] == name
+        assert set(one["environment"]) == read
+    assert users.findtext("users/tally/grants/query") == f"GRANT ALL ON {Settings().cluster_name}.*"
+    password = "${TALLY_CLICKHOUSE_PASSWORD}"
+    for name, one in tallies.items():
+        settings = settings_from(
+            {}, {"ANALYTICS_CLICKHOUSE": one["environment"]["ANALYTICS_CLICKHOUSE"].replace(password, "x")}
+        )
+        assert settings.clickhouse == tuple(f"http://tally:x@{machine}:8123" for machine in machines)
+        assert f" {name} {name}:{IMAGE['ANALYTICS_PORT']} check" in (folder / "haproxy.cfg").read_text()
+        assert (folder / one["build"]["context"] / one["build"]["dockerfile"]).samefile(DEPLOY / "Dockerfile")
+    volumes = [volume.split(":")[0] for one in CLUSTER.values() for volume in one["volumes"]]
+    files = {volume for volume in volumes if volume.startswith("./")}
+    assert all((folder / file).is_file() for file in files)
+    assert set(volumes) - files == set(compose("clickhouse/compose.yaml")["volumes"])
 
 
 def test_probes_ask_for_routes() -> None:

@@ -375,3 +375,14 @@ def test_each_action_of_the_audit_log_has_words() -> None:
     assert set(re.findall(r'^  (\w+): t\("did_', page, re.MULTILINE)) == actions - of_server | saved
     documented = (ROOT / "docs/audit.md").read_text()
     assert [action for action in sorted(actions) if f"`{action}`" not in documented] == []
+
+
+def test_messages_of_the_runbook_are_those_of_the_code() -> None:
+    """What an operator searches for is in the source as it stands."""
+    rows = [line for line in page("runbook.md").splitlines() if line.startswith("| ")]
+    seen = {text for row in rows for text in re.findall(r"`([^`]+)`", row.split(" | ")[0]) if " " in text}
+    source = "".join(path.read_text() for path in (ROOT / "tally").rglob("*.py"))
+    unknown = {text for text in seen if re.sub(r"\b\d+\b", "%d", text) not in source and text not in source}
+    assert {
+        text for text in unknown if not text.startswith(("refused a statement", "cluster ", "code ", "SQLite answers"))
+    } == set()

@@ -1,0 +1,167 @@
+"""A real server that writes to three real replicas of an old ClickHouse: server, replicas and coordinator are killed at
+random moments, and at last a replica's disk is lost. What differs in the old server is in replicas.py.
+
+With `--cluster-mode keep` every survivor has what was answered with 202, once, without the server; and what the server
+has stored, once it has sent that.
+"""
+
+import random
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.replicas import ROOT, Dialect, Replicas, until
+from tests.cluster.test_follow import Site, metric
+from tests.support.process import UNLIMITED, Serve, Server
+
+pytestmark = pytest.mark.skipif(not ROOT, reason="NOT TESTED: needs the packages of three replicas (.ci/replicas)")
+KILLS_S = 10
+SEED = random.SystemRandom().randrange(1_000_000)
+
+
+@pytest.fixture
+def replicas() -> Iterator[Replicas]:
+    # Paths of the old server may not be long.
+    folder = Path(tempfile.mkdtemp(prefix="replicas-"))
+    opened = Replicas(folder)
+    try:
+        for dialect in opened.dialects:
+            dialect.wait()
+        yield opened
+    finally:
+        opened.close()
+        shutil.rmtree(folder)
+
+
+class Sites(Site):
+    """A website whose server and commands know all replicas."""
+
+    mode = "follow"
+
+    def __init__(self, db: Path, replicas: Replicas) -> None:
+        self._urls = [word for url in replicas.urls for word in ("--clickhouse", url)]
+        super().__init__(db, replicas)  # type: ignore[arg-type]
+
+    def cluster(self, *words: str, fails: bool = False) -> str:
+        done = self.run("cluster", *words, *self._urls, fails=fails)
+        return done.stdout + done.stderr
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (*UNLIMITED, "--cluster-mode", self.mode, *self._urls)
+
+
+class Client(threading.Thread):
+    """Sends page views until it is told to end; what has no answer is sent again, as trackers do."""
+
+    def __init__(self, site: Site, first: int) -> None:
+        super().__init__()
+        self.server: Server | None = None
+        self.acknowledged: list[int] = []
+        self._site, self._first, self._is_over = site, first, threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        for first in range(self._first, self._first + 1_000_000, 5):
+            numbers = range(first, first + 5)
+            while not self._is_over.is_set():
+                try:
+                    assert self.server is not None
+                    self._site.send(self.server, *numbers)
+                    self.acknowledged += numbers
+                    break
+                except (OSError, AssertionError, ConnectionError):
+                    time.sleep(0.1)
+            else:
+                return
+            time.sleep(0.03)
+
+    def end(self) -> None:
+        self._is_over.set()
+        self.join()
+
+
+def pages_of(dialect: Dialect) -> list[str]:
+    """Return the pages that a replica has once it has what the others have."""
+    dialect.ask("system sync replica event")
+    return [text for (text,) in dialect.ask("select pathname from event order by pathname")]
+
+
+def test_kills_and_the_loss_of_a_disk_lose_and_double_nothing(tmp_path: Path, serve: Serve, replicas: Replicas) -> None:
+    print(f"random.Random({SEED}) chooses what is killed")
+    rng, site = random.Random(SEED), Sites(tmp_path / "analytics.db", replicas)
+    assert site.cluster("check").count("ClickHouse 18.16.1, tables, inserts and their repetition work") == 3
+    site.cluster("init")
+    server = serve(*site.options)
+    site.cluster("join")
+    assert server.terminate() == 0
+    site.mode = "keep"
+    server = serve(*site.options)
+    clients = [Client(site, 1_000_000 * n) for n in range(2)]
+
+    def served() -> Server:
+        opened = serve(*site.options)
+        for client in clients:
+            client.server = opened
+        return opened
+
+    for client in clients:
+        client.server = server
+    try:
+        end_s = time.monotonic() + KILLS_S
+        while time.monotonic() < end_s:
+            time.sleep(rng.uniform(0.5, 3))
+            victim = rng.choice(["server", *replicas.services])
+            if victim == "server":
+                server.kill()
+                server = served()
+            else:
+                replicas.services[victim].kill()
+                time.sleep(rng.uniform(0.2, 3))
+                replicas.services[victim].start()
+        # While it is written to, the machine of the replica in use is gone for good, after the others were away.
+        until(lambda: metric(server, "tally_cluster_up"), 120)
+        lost = replicas.used
+        others = [replicas.services[one.name] for one in replicas.dialects if one is not lost]
+        for other in others:
+            other.kill()
+        time.sleep(3)
+        replicas.lose(lost)
+        for other in others:
+            other.start()
+        time.sleep(5)
+    finally:
+        for client in clients:
+            client.end()
+        print(server.stderr(), *(line for dialect in replicas.dialects for line in dialect.refusals[-12:]), sep="\n")
+    # Those that are left have what was answered, whatever the server still has to send.
+    server.kill()
+    acknowledged = sorted(f"/{number}" for client in clients for number in client.acknowledged)
+    assert len(acknowledged) > 100
+    for dialect in replicas.dialects:
+        if dialect is not lost:
+            found = until(lambda dialect=dialect: pages_of(dialect))
+            assert len(found) == len(set(found))
+            assert set(acknowledged) <= set(found)
+    server = served()
+    until(lambda: not site.waiting(), 120)
+    stored = sorted(site.pages())
+    assert set(acknowledged) <= set(stored)
+    for dialect in replicas.dialects:
+        assert dialect is lost or until(lambda dialect=dialect: pages_of(dialect)) == stored
+    # Another machine in its place, with an empty disk and a name of its own.
+    replicas.replace(lost, "127.0.0.14")
+    lost.wait()
+    site.cluster("init")
+    assert until(lambda: pages_of(lost)) == stored
+    until(lambda: server.request("GET", "/healthz").status == 200)
+    site.send(server, 3_000_000)
+    until(lambda: not site.waiting())
+    for dialect in replicas.dialects:
+        assert len(until(lambda dialect=dialect: pages_of(dialect))) == len(stored) + 1
+    assert server.terminate() == 0
