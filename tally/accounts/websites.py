@@ -124,16 +124,24 @@ def add_website(
         id = str(uuid.uuid4())
     elif any(website.id == id for website in all_websites(connection)):
         raise AccountError(f"There is already a website with the id {id}.")
-    # The number of a deleted website is not assigned again: tables may still have its rows.
-    row = connection.execute(
+    number = next_number(connection)
+    connection.execute(
         "/* websites.add */ insert into website (number, id, account, domain, name, created_ms,"
-        " time_zone, day_offset_minutes)"
-        " values (1 + max((select coalesce(max(number), 0) from website),"
-        " (select coalesce(max(website), 0) from deleted_website)), ?, ?, ?, ?, ?, ?, ?) returning number",
-        (id, owner.number, domain, name, now_ms, time_zone, _offset_of(time_zone, now_ms)),
-    ).fetchone()
-    _add_origins(connection, row[0], origins)
+        " time_zone, day_offset_minutes) values (?, ?, ?, ?, ?, ?, ?, ?)",
+        (number, id, owner.number, domain, name, now_ms, time_zone, _offset_of(time_zone, now_ms)),
+    )
+    _add_origins(connection, number, origins)
     return id
+
+
+def next_number(connection: sqlite3.Connection) -> int:
+    """Return the number of the next website. That of a deleted one is not assigned again: tables may still have its
+    rows."""
+    row = connection.execute(
+        "/* websites.next */ select 1 + max((select coalesce(max(number), 0) from website),"
+        " (select coalesce(max(website), 0) from deleted_website))"
+    ).fetchone()
+    return int(row[0])
 
 
 def check_website_count(connection: sqlite3.Connection, owner: int) -> None:

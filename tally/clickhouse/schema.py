@@ -5,12 +5,12 @@ Times, days and quarter hours are in website time, as in schema.sql; a day is a 
 is known has another setting.
 """
 
+from collections.abc import Iterable, Sequence
+
 from tally.engine.archive import FIGURES
 from tally.events.dimensions import FIELDS
 from tally.events.validation import MEASURES
 
-VERSION = 1
-"""Of the tables. A server of another version is refused."""
 _TEXTS = ", ".join(f"{field} LowCardinality(String)" for field in FIELDS)
 _PLACE = "website UInt32, day UInt16, ts Int64, id Int64"
 _EVENT = (
@@ -91,6 +91,22 @@ def create_table(table: str, *, is_replicated: bool, name: str = "") -> str:
         f"create table {name or table} ({columns}) engine = {engine}"
         f" partition by {partition} order by ({order}) settings {written}"
     )
+
+
+COLUMNS = "select table, name from system.columns where database = currentDatabase()"
+"""The query for what `missing` compares."""
+
+
+def missing(rows: Iterable[Sequence[str]]) -> list[tuple[str, str]]:
+    """Return (table, column with its type) of what a database lacks. rows: of the query COLUMNS."""
+    stored = {(table, name) for table, name in rows}
+    expected = [(table, column) for table, (columns, _, _) in TABLES.items() for column in columns.split(", ")]
+    return [(table, column) for table, column in expected if (table, column.split()[0]) not in stored]
+
+
+def add_column(table: str, column: str) -> str:
+    """Return the statement that adds a column, with its type, to a table."""
+    return f"alter table {table} add column if not exists {column}"
 
 
 def create_database(name: str) -> str:

@@ -22,6 +22,7 @@ from tally.events.validation import MEASURES, TRAFFIC
 from tally.rollups import heatmaps
 from tally.rollups.rollup_state import KEPT
 from tally.settings import Settings
+from tally.storage.cluster_tables import begin as begin_copy
 from tally.storage.cluster_tables import copy_of
 from tally.storage.database import Connection, connect_reader, transaction
 from tally.transfer.exporter import stored_lines
@@ -49,15 +50,11 @@ def begin(connection: Connection, settings: Settings, website: int) -> tuple[int
             # No other connection can commit until this transaction ends.
             reader.execute("begin")
             reader.execute("/* join.snapshot */ select 1 from meta limit 1").fetchone()
-            copy = connection.execute(
-                "/* join.begin */ insert into cluster_copy (website, state, from_day, day_offset_minutes)"
-                " select number, 'joining', ?, day_offset_minutes from website where number = ? returning copy",
-                (_first_day(connection, website), website),
-            ).fetchone()[0]
+            copy = begin_copy(connection, website, "joining", _first_day(connection, website))
     except BaseException:
         reader.close()
         raise
-    return int(copy), reader
+    return copy, reader
 
 
 async def join(

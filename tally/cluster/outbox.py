@@ -1,8 +1,9 @@
 """The outbox: the rows of ClickHouse that the events of each commit become, stored in the transaction of the commit.
 
-A batch is what one commit has stored of websites that have a copy in ClickHouse. Batches are numbered without gaps and
-sent in order, several in one insert (`Shipment`). Which ones is recorded before they are sent: after any failure the
-same rows are sent again under the same token, so that ClickHouse stores them once.
+A batch is what one commit has stored of websites that have a copy in ClickHouse; the first events of a website begin
+its copy. Batches are numbered without gaps and sent in order, several in one insert (`Shipment`). Which ones is
+recorded before they are sent: after any failure the same rows are sent again under the same token, so that ClickHouse
+stores them once.
 
 Where ClickHouse is away for long, the outbox is bounded: beyond MAX_BYTES all copies end, reports are SQLite's, and
 `cluster join` copies the websites anew.
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tally.accounts.websites import all_websites, has_data, next_number
 from tally.clickhouse.rows import Row, StoredRow, rows_of
 from tally.errors import log, where_it_failed
 from tally.events.dimensions import FIELDS
@@ -47,6 +49,9 @@ class Outbox:
         # The last batch that is committed, and the size of all that are not shipped.
         self.last = self.bytes = 0
         self._taken = (0, 0)
+        # Websites without data when the server started, and the first number of those that were added later.
+        self._empty: set[int] = set()
+        self._next_website = 0
 
     def start(self, connection: sqlite3.Connection) -> None:
         """Continue after the batches in the file."""
@@ -56,11 +61,14 @@ class Outbox:
         ).fetchone()
         self.last, self.bytes = row
         self._taken = (self.last, 0)
+        numbers = [website.number for website in all_websites(connection)]
+        self._empty = {number for number in numbers if not has_data(connection, number)}
+        self._next_website = next_number(connection)
 
     def take(self, connection: sqlite3.Connection, decision: Decision, rows: Rows) -> None:
         """Store what a commit has stored of websites with a copy, in its transaction."""
         self._taken = (self.last, 0)
-        copies = _copies(connection, decision.offsets)
+        copies = self._copies(connection, decision.offsets)
         if not copies:
             return
         if self.bytes > MAX_BYTES:
@@ -84,6 +92,18 @@ class Outbox:
                 "/* outbox.take */ insert into cluster_outbox (number, name, body) values (?, ?, ?)", packed
             )
             self._taken = (number, sum(len(body) for _, _, body in packed))
+
+    def _copies(self, connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, int]:
+        copies = {}
+        for website in websites:
+            copy = cluster_tables.copy_of(connection, website)
+            if copy is not None:
+                copies[website] = copy.copy
+            elif (website in self._empty or website >= self._next_website) and not cluster_tables.has_any_copy(
+                connection, website
+            ):
+                copies[website] = cluster_tables.begin(connection, website, "joined")
+        return copies
 
     def keep(self) -> None:
         """Count what was taken, once its transaction is committed."""
@@ -143,11 +163,6 @@ def batch_of(stored: Iterable[StoredRow]) -> dict[str, bytes]:
 def lines_of(rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Return rows as lines of JSON."""
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-
-
-def _copies(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, int]:
-    found = ((website, cluster_tables.copy_of(connection, website)) for website in websites)
-    return {website: copy.copy for website, copy in found if copy is not None}
 
 
 def _stored(

@@ -68,6 +68,9 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
             for table in TABLES:
                 if table not in present:
                     await client.execute(create_table(table, is_replicated=len(settings.clickhouse) > 1))
+            # Those of tables that an earlier version has made.
+            for table, column in schema.missing(await client.rows(schema.COLUMNS, {})):
+                await client.execute(schema.add_column(table, column))
     async with _client(settings.clickhouse[0], settings.cluster_name, settings) as client:
         known = {str(name) for (name,) in await client.rows("select distinct series from shipped", {})}
         if known - {series}:

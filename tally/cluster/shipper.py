@@ -14,6 +14,7 @@ import sqlite3
 
 import orjson
 
+from tally.clickhouse import schema
 from tally.clickhouse.client import Client, NoAnswer, Refused
 from tally.clock import Clock
 from tally.cluster.outbox import Outbox, Shipment, bodies_of
@@ -34,6 +35,7 @@ _TOKEN_MS = 6 * DAY_MS
 _LATE_MS = HOUR_MS
 _NEW = "not connected yet"
 AHEAD = "ClickHouse has batches that this file lacks: it is an older copy; see docs/cluster.md"
+_INIT = "run `analytics-server cluster init`"
 OTHER_SERIES = "the database of ClickHouse belongs to another file; see docs/cluster.md"
 
 
@@ -137,6 +139,9 @@ class Shipper(Worker):
                 "/* shipper.state */ select series, shipped, claimed from cluster_state"
             ).fetchone()
         )
+        if self.problem and (lacks := schema.missing(await self._servers.client.rows(schema.COLUMNS, {}))):
+            table, column = lacks[0]
+            raise CannotFollow(f"ClickHouse lacks {table}.{column}, which an older version did not make: {_INIT}")
         last = await last_shipped(self._servers.client, self._series)
         if last is None:
             raise CannotFollow(OTHER_SERIES)

@@ -5,6 +5,8 @@ A website's events in ClickHouse are a copy, which has a number of its own there
 another way than commits of the server calls `end` in the same transaction: parts of imports, steps of their undo and of
 deletions. The website's reports are SQLite's from then on, until `cluster join` makes another copy. The copy of a
 deleted website, or of one whose days begin at another time than when it was made, counts for nothing either.
+
+A website whose first events a server ships has its copy with them (`begin`): there is nothing to join.
 """
 
 import sqlite3
@@ -68,9 +70,28 @@ def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
     return Copy(*row) if row else None
 
 
+def has_any_copy(connection: sqlite3.Connection, website: int) -> bool:
+    """Return whether a website has a copy, or had one that is ended."""
+    rows = connection.execute("/* cluster_tables.any */ select 1 from cluster_copy where website = ?", (website,))
+    return rows.fetchone() is not None
+
+
+def begin(connection: sqlite3.Connection, website: int, state: str, from_day: int = 0) -> int:
+    """Begin a copy of a website that has none, or whose copies are ended; return its number."""
+    row = connection.execute(
+        "/* cluster_tables.begin */ insert into cluster_copy (website, state, from_day, day_offset_minutes)"
+        " select number, ?, ?, day_offset_minutes from website where number = ? returning copy",
+        (state, from_day, website),
+    ).fetchone()
+    return int(row[0])
+
+
 def end(connection: sqlite3.Connection, website: int, reason: str) -> None:
-    """End the copy of a website, in the transaction that changes its events."""
+    """End the copy of a website, in the transaction that changes its events. One without a copy gets an ended one: it
+    has events that no server has shipped."""
     if exist(connection):
+        if not has_any_copy(connection, website):
+            begin(connection, website, "joining")
         connection.execute(
             "/* cluster_tables.end */ update cluster_copy set state = 'ended', reason = ?"
             " where website = ? and state != 'ended'",

@@ -111,6 +111,10 @@ class Site:
         done = self.run("cluster", *words, "--clickhouse", self._clickhouse.url, fails=fails)
         return done.stdout + done.stderr
 
+    def add(self, domain: str) -> str:
+        """Add a website and return its id."""
+        return self.run("website", "add", domain).stdout.split()[-1]
+
     @property
     def options(self) -> tuple[str, ...]:
         return (*UNLIMITED, "--cluster-mode", "follow", "--clickhouse", self._clickhouse.url)
@@ -188,7 +192,7 @@ def by_clickhouse(server: Server, ask: Callable[[], Any]) -> Any:
     return until(asked)[0]
 
 
-def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serve: Serve) -> None:
+def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serve: Serve, tmp_path: Path) -> None:
     server = serve(*UNLIMITED)
     site.send(server, *range(40))
     assert server.terminate() == 0
@@ -209,6 +213,31 @@ def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serv
     assert "equal" in site.cluster("compare", "--days", "7")
     assert site.shipped_pages() == site.pages()
     assert server.request("GET", "/healthz").body == b'{"ok":true,"queue":0,"cluster_lag":0}'
+    # A website without events has its copy with its first one; one that was imported to has to be joined.
+    first = site.id
+    site.id = site.add("new.example")
+    site.send(server, *range(5))
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 5
+    assert server.terminate() == 0
+    early, site.id = site.add("early.example"), site.add("imported.example")
+    lines = tmp_path / "line.ndjson"
+    lines.write_text('{"type": "pageview", "timestamp": "2026-01-01T10:00:00Z", "pathname": "/old", "visit_id": "v"}\n')
+    site.run("import", str(lines), "--website", site.id)
+    server = serve(*site.options)
+    site.send(server, *range(5))
+    assert site.get(server, RANGE)["data"]["pageviews"] == 6
+    status = site.cluster("status").splitlines()
+    assert [line.split(maxsplit=1)[1] for line in status if "answers" in line] == [
+        "ClickHouse answers",
+        "ClickHouse answers",
+        "SQLite answers: not joined",
+        "SQLite answers: import; join it again",
+    ], status
+    site.id = early
+    site.send(server, *range(5))
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 5
+    site.id = first
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 80
 
 
 def followed(site: Site, serve: Serve) -> Server:
@@ -466,7 +495,7 @@ def test_a_join_that_is_interrupted_begins_again(site: Site, serve: Serve, click
     site.send(server, *range(30))
     site.send(server, 1, type="vitals", vitals={"lcp": 1}, event_id="vitals")
     for table, moment in (("event", "after"), ("measure", "before")):
-        words = ["cluster", "join", "--clickhouse", gate.url, "--db", str(site.db)]
+        words = ["cluster", "join", "--again", "--clickhouse", gate.url, "--db", str(site.db)]
         command = subprocess.Popen(
             [sys.executable, str(ROOT / "analytics_server.py"), *words],
             stdout=subprocess.DEVNULL,
@@ -541,7 +570,9 @@ def test_an_import_ends_the_copy_and_so_does_a_server_without_cluster(
     until(lambda: clickhouse.rows("select count() from event") == [[0]])
 
 
-def test_an_older_file_is_not_followed(site: Site, serve: Serve, db: Path, tmp_path: Path) -> None:
+def test_an_older_file_or_older_tables_are_not_followed(
+    site: Site, serve: Serve, clickhouse: ClickHouse, tmp_path: Path
+) -> None:
     site.cluster("init")
     server = serve(*site.options)
     site.cluster("join")
@@ -559,7 +590,12 @@ def test_an_older_file_is_not_followed(site: Site, serve: Serve, db: Path, tmp_p
     assert answered(server)[0] == 0
     assert server.terminate() == 0
     site.cluster("init", "--again")
+    # As an earlier version has made them.
+    clickhouse.execute("drop table day_sum")
+    clickhouse.execute("alter table settled drop column city")
     server = serve(*site.options)
+    until(lambda: "ClickHouse lacks settled.city" in server.stderr())
+    site.cluster("init")
     site.cluster("join")
     assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 15
     assert site.shipped_pages() == site.pages()

@@ -197,7 +197,7 @@ def names_in_sources() -> set[str]:
         found = [text for text, _ in statement_texts(tree)]
         names |= {".".join(match) for text in found for match in NAME.findall(text)}
         names |= {f"{source.stem}.{table}" for table in inserted_tables(tree)}
-    return names - {f"cluster_tables.{name}" for name in ("copy", "end", "end_all", "expire")}
+    return {name for name in names if not name.startswith("cluster_tables.") or name == "cluster_tables.exist"}
 
 
 def inserted_tables(tree: ast.Module) -> set[str]:
