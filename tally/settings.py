@@ -125,6 +125,12 @@ def _keep_days(value: str) -> int:
     return int(value)
 
 
+def _file_days(value: str) -> int:
+    if not _keep_days(value):
+        raise BadSetting("must be at least 5 days")
+    return int(value)
+
+
 def _days(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", value):
         raise BadSetting("must be a whole number of days; 0 is unlimited")
@@ -597,7 +603,22 @@ class Settings:
         _count,
         "seconds",
     )
+    cluster_keep_days: int = _setting(
+        7,
+        "with keep: time for which the database keeps events that ClickHouse has, at least 5 days",
+        _file_days,
+        "days",
+    )
     cluster_name: str = _setting("tally", "name of the database in ClickHouse", _database_name)
+    cluster_key: Path | None = _setting(
+        None,
+        "key file of age that encrypts accounts and websites in ClickHouse; needed by --cluster-mode keep",
+        _optional_path,
+        "file",
+    )
+    standby: str = _setting(
+        "no", "answer 503 until there is a database, as `cluster recover` makes it: yes or no", _one_of("yes", "no")
+    )
     metrics_token: str = _setting(
         "", "bearer token that /metrics requires; without it, /metrics answers this machine alone", _token
     )

@@ -23,7 +23,7 @@ from tally.rollups import heatmaps
 from tally.rollups.rollup_state import KEPT
 from tally.settings import Settings
 from tally.storage.cluster_tables import begin as begin_copy
-from tally.storage.cluster_tables import copy_of
+from tally.storage.cluster_tables import copy_of, require_all
 from tally.storage.database import Connection, connect_reader, transaction
 from tally.transfer.exporter import stored_lines
 
@@ -42,6 +42,7 @@ def begin(connection: Connection, settings: Settings, website: int) -> tuple[int
     reader = connect_reader(settings.db)
     try:
         with transaction(connection):
+            require_all(connection, website)
             connection.execute(
                 "/* join.again */ update cluster_copy set state = 'ended', reason = 'interrupted'"
                 " where website = ? and state != 'ended'",
@@ -157,9 +158,12 @@ def _rows(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[t
 def sum_rows(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[Row]:
     """Yield the imported sums of a website as rows of a copy, by day."""
     rows = connection.execute(
-        f"/* join.sums */ select day, field, coalesce(text, ''), {', '.join(FIGURES)} from imported_sum"
-        " left join label on label.id = value and value != 0 where website = ? order by day",
+        f"/* join.sums */ select day, field, coalesce(text, ''), import, figures, {', '.join(FIGURES)}"
+        " from imported_sum join imported_field using (website, field, day)"
+        " left join label on label.id = value and value != 0"
+        " where website = ? order by day",
         (website,),
     )
-    for day, field, value, *figures in rows:
-        yield {"website": copy, "day": day, "field": field, "value": value} | dict(zip(FIGURES, figures, strict=True))
+    names = ("day", "field", "value", "import", "known", *FIGURES)
+    for row in rows:
+        yield {"website": copy} | dict(zip(names, row, strict=True))
