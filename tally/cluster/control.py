@@ -51,6 +51,8 @@ COPIED = {
     **dict.fromkeys(("definition", "deleted_website", "api_key", "channel", "report", "alert"), ""),
     **dict.fromkeys(("import", "import_range", "deletion", "account_usage", "website_usage", "cluster_copy"), ""),
     "audit": "where number > (select coalesce(max(number), 0) - 2000 from audit)",
+    # Last: a number is of one person for ever.
+    "sqlite_sequence": "",
 }
 """The tables that are copied, and which of their rows."""
 _SLOW = frozenset(("account_usage", "website_usage", "import", "import_range", "audit"))
@@ -271,5 +273,7 @@ def store(connection: sqlite3.Connection, copy: Copy) -> None:
         known = {name for _, name, *_ in connection.execute(f"/* control.known */ pragma table_info({table})")}
         if not known.issuperset(names):
             raise CannotFollow(f"the control copy has other columns of {table}: use the release that has written it")
+        if table == "sqlite_sequence":
+            connection.execute("/* control.sequences */ delete from sqlite_sequence")
         columns, marks = ", ".join(names), ", ".join("?" * len(names))
         connection.executemany(f"/* control.store */ insert or replace into {table} ({columns}) values ({marks})", rows)
