@@ -51,6 +51,8 @@ COPIED = {
     **dict.fromkeys(("definition", "deleted_website", "api_key", "channel", "report", "alert"), ""),
     **dict.fromkeys(("import", "import_range", "deletion", "account_usage", "website_usage", "cluster_copy"), ""),
     "audit": "where number > (select coalesce(max(number), 0) - 2000 from audit)",
+    # Last: a number is of one person for ever.
+    "sqlite_sequence": "",
 }
 """The tables that are copied, and which of their rows."""
 _SLOW = frozenset(("account_usage", "website_usage", "import", "import_range", "audit"))
@@ -254,19 +256,24 @@ def _decrypted(body: str, key: Path, name: str) -> bytes:
 
 def _by_table(lines: list[list[Any]]) -> dict[str, tuple[list[str], list[list[Any]]]]:
     found: dict[str, tuple[list[str], list[list[Any]]]] = {}
+    rows: list[list[Any]] = []
     for line in lines:
         # A table's first line has a list, the names of its columns, behind its own name.
         if len(line) == 2 and isinstance(line[1], list) and line[0] in COPIED and line[0] not in found:
-            rows: list[list[Any]] = []
-            found[line[0]] = line[1], rows
+            found[line[0]] = line[1], (rows := [])
         else:
             rows.append([bytes.fromhex(value[0]) if isinstance(value, list) else value for value in line])
     return found
 
 
 def store(connection: sqlite3.Connection, copy: Copy) -> None:
-    """Store the rows in a new file, in a transaction of the caller."""
+    """Store the rows in a new file, in a transaction of the caller. Raises CannotFollow."""
     connection.execute("pragma defer_foreign_keys = on")
     for table, (names, rows) in copy.tables.items():
+        known = {name for _, name, *_ in connection.execute(f"/* control.known */ pragma table_info({table})")}
+        if not known.issuperset(names):
+            raise CannotFollow(f"the control copy has other columns of {table}: use the release that has written it")
+        if table == "sqlite_sequence":
+            connection.execute("/* control.sequences */ delete from sqlite_sequence")
         columns, marks = ", ".join(names), ", ".join("?" * len(names))
         connection.executemany(f"/* control.store */ insert or replace into {table} ({columns}) values ({marks})", rows)

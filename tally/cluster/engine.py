@@ -134,7 +134,7 @@ class KeepEngine(FollowEngine):
         from tally.cluster.metrics import confirmation  # here: imported after the server listens
 
         yield from super().metrics()
-        yield from confirmation(self.confirmed)
+        yield from confirmation(self.confirmed, self.control)
 
 
 def _incomplete(connection: sqlite3.Connection) -> list[str]:

@@ -23,13 +23,14 @@ from tally.cluster.shipper import CannotFollow
 from tally.engine.archive import FIGURES
 from tally.events.validation import OLDEST_MS
 from tally.maintenance.backup import sync_directory
+from tally.maintenance.restore import give_and_sync
 from tally.rollups import imported_sums
 from tally.settings import Settings
 from tally.storage import cluster_tables
 from tally.storage.bulk_insert import insert
 from tally.storage.database import open_database, statements, transaction
+from tally.storage.file_lock import lock_file
 from tally.storage.labels import Labels
-from tally.transfer.import_writer import restore
 
 RECOVERING = ".recovering"
 """The ending of the file until it is complete."""
@@ -46,39 +47,51 @@ async def recover(settings: Settings, key: Path, now_ms: int, report: Callable[[
 
     Raises CannotFollow, BadSetting, BadDatabase, Refused, NoAnswer, ApiError, OSError, sqlite3.Error.
     """
-    if os.path.lexists(settings.db):
-        raise CannotFollow(f"{settings.db} exists already: name a new file with --db, or move it away")
     recipients = control.recipients_of(key)
+    lock = lock_file(settings.db)
     servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
-    unfinished = settings.db.with_name(settings.db.name + RECOVERING)
     try:
-        client = await _reached(servers)
-        # Before anything is changed.
-        await control.newest(client, key)
-        series = await begin_series(client, socket.gethostname())
-        copy = await control.newest(client, key)
-        last = await _last_batch(client)
-        await client.insert("shipped", [{"series": series, "number": last}], f"{series}/{last}/shipped")
+        if os.path.lexists(settings.db):
+            raise CannotFollow(f"{settings.db} exists already: name a new file with --db, or move it away")
+        unfinished = settings.db.with_name(settings.db.name + RECOVERING)
         _delete(unfinished)
-        with closing(open_database(unfinished, create=True)) as connection:
-            with transaction(connection):
-                _begin(connection, copy, series, last)
-                joined = await _joined(connection, client)
-            await _store_events(connection, client, joined, report)
-            await _store_event_ids(connection, client, joined, now_ms - OLDEST_MS)
-            with transaction(connection):
-                _continue_ids(connection, await _last_id(client))
-                record(connection, by_command(None), Entry("database_restored", target="ClickHouse"), now_ms)
-            await control.write(client, series, control.tables_of(connection), recipients, now_ms)
+        await _reach(servers)
+        copy = await _write(unfinished, servers, key, recipients, now_ms, report)
+        give_and_sync(unfinished, settings.db)
         os.rename(unfinished, settings.db)
         sync_directory(settings.db.parent)
     finally:
+        # At once: a server on standby begins.
+        os.close(lock)
         await servers.close()
     return copy
 
 
-async def _reached(servers: Servers) -> Client:
-    """Return the client of the first server that has what the others have. Raises Refused, NoAnswer."""
+async def _write(
+    file: Path, servers: Servers, key: Path, recipients: list[str], now_ms: int, report: Callable[[int], None]
+) -> control.Copy:
+    client = servers.client
+    # Before anything is changed.
+    await control.newest(client, key)
+    series = await begin_series(client, socket.gethostname())
+    copy = await control.newest(client, key)
+    last = await _last_batch(client)
+    await client.insert("shipped", [{"series": series, "number": last}], f"{series}/{last}/shipped")
+    with closing(open_database(file, create=True)) as connection:
+        with transaction(connection):
+            _begin(connection, copy, series, last)
+            joined = await _joined(connection, client)
+        await _store_events(connection, servers, joined, report)
+        await _store_event_ids(connection, client, joined, now_ms - OLDEST_MS)
+        with transaction(connection):
+            _continue_ids(connection, await _last_id(client))
+            record(connection, by_command(None), Entry("database_restored", target="ClickHouse"), now_ms)
+        await control.write(client, series, control.tables_of(connection), recipients, now_ms)
+    return copy
+
+
+async def _reach(servers: Servers) -> None:
+    """Use the first server that has what the others have. Raises Refused, NoAnswer."""
     for others in reversed(range(len(servers.urls))):
         try:
             # Of all tables.
@@ -88,7 +101,6 @@ async def _reached(servers: Servers) -> Client:
             if not others:
                 raise
             servers.use_next()
-    return servers.client
 
 
 def _delete(path: Path) -> None:
@@ -116,8 +128,6 @@ def _begin(connection: sqlite3.Connection, copy: control.Copy, series: str, last
         "/* recover.series */ insert into cluster_state (series, shipped, claimed, claimed_ms) values (?1, ?2, ?2, 0)",
         (series, last),
     )
-    # All days are read back.
-    connection.execute("/* recover.own_day */ update cluster_copy set own_day = 0")
     connection.execute(
         "/* recover.interrupted */ update cluster_copy set state = 'ended', reason = 'interrupted'"
         " where state = 'joining'"
@@ -151,15 +161,16 @@ async def _joined(connection: sqlite3.Connection, client: Client) -> Joined:
 
 
 async def _store_events(
-    connection: sqlite3.Connection, client: Client, joined: Joined, report: Callable[[int], None]
+    connection: sqlite3.Connection, servers: Servers, joined: Joined, report: Callable[[int], None]
 ) -> None:
-    events = 0
+    events, client = 0, servers.client
     for website, (copy, first_day) in joined.items():
-        async for lines in archive.lines(client, copy, range(first_day, archive.ALL_DAYS.stop)):
-            with transaction(connection):
-                restore(connection, website, lines)
-            events += len(lines)
-            report(events)
+
+        def show(stored: int, before: int = events) -> None:
+            report(before + stored)
+
+        days = range(first_day, archive.ALL_DAYS.stop)
+        events += await archive.fill(connection, servers, website, copy, days, show)
         await _store_points(connection, client, website, copy)
         await _store_sums(connection, client, website, copy)
 

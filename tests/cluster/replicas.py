@@ -209,12 +209,12 @@ _UNKNOWN = {
 }
 _REPLACED = (
     # The settings of modern tables, and a window of blocks that is known as well.
-    (r" settings fsync_after_insert.*", " settings replicated_deduplication_window = 10000"),
+    (r"( ttl .*)? settings fsync_after_insert.*", " settings replicated_deduplication_window = 10000"),
     # Dropping is always at once.
     (r"(drop table .*) sync$", r"\1"),
     # A type that is an experiment there.
     (r"LowCardinality\(String\)", "String"),
-    (r" settings mutations_sync = 2$", ""),
+    (r" settings mutations_sync = \d$", ""),
 )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.engine import new_key_file
 from tests.cluster.replicas import ROOT, Dialect, Replicas, until
 from tests.cluster.test_follow import Site, metric
 from tests.support.process import UNLIMITED, Serve, Server
@@ -45,6 +46,7 @@ class Sites(Site):
 
     def __init__(self, db: Path, replicas: Replicas) -> None:
         self._urls = [word for url in replicas.urls for word in ("--clickhouse", url)]
+        self._key = new_key_file(db.parent)
         super().__init__(db, replicas)  # type: ignore[arg-type]
 
     def cluster(self, *words: str, fails: bool = False) -> str:
@@ -53,7 +55,7 @@ class Sites(Site):
 
     @property
     def options(self) -> tuple[str, ...]:
-        return (*UNLIMITED, "--cluster-mode", self.mode, *self._urls)
+        return (*UNLIMITED, "--cluster-mode", self.mode, *self._urls, "--cluster-key", str(self._key))
 
 
 class Client(threading.Thread):
