@@ -20,11 +20,12 @@ from tally.cli.console import (
     add_website_argument,
     argument,
     database,
+    now_ms,
     say,
     show_row,
 )
 from tally.clickhouse.client import NoAnswer, Refused
-from tally.cluster import compare, join, setup
+from tally.cluster import compare, join, recover, setup
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import CannotFollow, last_shipped
 from tally.errors import ApiError
@@ -34,6 +35,7 @@ from tally.rounding import counted
 from tally.settings import Settings
 from tally.storage import cluster_tables
 from tally.storage.database import Connection
+from tally.timestamps import iso
 
 T = TypeVar("T")
 _WHERE = ("clickhouse", "cluster_name")
@@ -48,6 +50,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
         add_command(words, "join", _join, "copy to ClickHouse what the database has already, while the server runs"),
         add_command(words, "compare", _compare, "put the same questions to both and print the first difference"),
         add_command(words, "status", _status, "show what ClickHouse has, and which websites it answers"),
+        add_command(words, "recover", _recover, "make a new database from ClickHouse, after the loss of a machine"),
     ]
     own[1].add_argument(
         "--again", action="store_true", help="delete what ClickHouse has of this or another file, and begin anew"
@@ -59,6 +62,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     for one in own:
         for name in _WHERE:
             add_setting(one, name)
+    add_setting(own[5], "cluster_key")
 
 
 def _days(text: str) -> int:
@@ -142,8 +146,10 @@ async def _compare_all(settings: Settings, websites: Iterable[Website], days: in
                 async for difference in both.differences(website, days):
                     if difference is not None:
                         say(f"{domain}: {difference.question}")
-                        say(f"  SQLite:     {difference.sqlite[:2_000]}")
-                        say(f"  ClickHouse: {difference.clickhouse[:2_000]}")
+                        pairs = enumerate(zip(difference.sqlite, difference.clickhouse, strict=False))
+                        begin = max(next((n for n, pair in pairs if pair[0] != pair[1]), 0) - 500, 0)
+                        say(f"  SQLite:     {difference.sqlite[begin:][:2_000]}")
+                        say(f"  ClickHouse: {difference.clickhouse[begin:][:2_000]}")
                         raise Failure("Both differ: see above.")
                     equal += 1
             except CannotFollow as reason:
@@ -188,6 +194,19 @@ def _state_of(connection: Connection, website: Website) -> str:
     return {"joined": "ClickHouse answers", "joining": "SQLite answers: being joined, or interrupted"}.get(
         state, f"SQLite answers: {reason}; join it again"
     )
+
+
+def _recover(given: argparse.Namespace, settings: Settings) -> None:
+    key = settings.cluster_key or given.parser.error("name the key file: --cluster-key FILE")
+    say(f"database: {settings.db.resolve()}")
+    progress = Progress("events", 0, in_lines=True)
+    try:
+        copy = _run(given, settings, recover.recover(settings, key, now_ms(), progress.show))
+    except OSError as failure:
+        raise Failure(str(failure)) from None
+    finally:
+        progress.end()
+    say(f"recovered, with accounts and websites as of {iso(copy.at_ms)}: start the server with --cluster-mode keep")
 
 
 def _chosen(connection: Connection, given: argparse.Namespace) -> list[Website]:

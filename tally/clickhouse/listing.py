@@ -21,24 +21,52 @@ _MEASURED = ("experiment", "variant", "goal")
 def events(traffic: Traffic, place: Place, limit: int, only_traffic: bool, parameters: Parameters) -> str:
     """Return SQL of up to `limit` events before a place, newest first, as `stored_event` takes them."""
     before = f"(ts, id) < ({place.ts}, {place.id}) and id <= {place.last_id}"
+    return _listed(traffic, before, limit, only_traffic, "desc", parameters)
+
+
+def following(traffic: Traffic, ts: int, id: int, limit: int) -> str:
+    """Return SQL of up to `limit` events after (ts, id), oldest first; of each whether its visit has its source from it
+    comes last."""
+    after = f"(ts, id) > ({ts}, {id}) and id <= {traffic.last_id}"
+    return _listed(traffic, after, limit, False, "asc", Parameters(), [("v_sends", "1")])
+
+
+def _listed(
+    traffic: Traffic,
+    place: str,
+    limit: int,
+    only_traffic: bool,
+    way: str,
+    parameters: Parameters,
+    more: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return SQL of events at a place, sorted. more: columns at the end, of traffic and of measurements."""
     first = ["id", "type", "ts", *(f"toString({field})" for field in FIELDS)]
     nothing = ["''"] * len(_MEASURED) + ["toNullable(0.0)"] + ["toNullable(toInt64(0))"] * len(MEASURES)
-    own = [*first, "toString(event_name)", "event_data", "visitor", "toInt64(v_number) - 1", *nothing]
-    source = traffic.source([*FIELDS, "event_name", "event_data", "v_number"])
-    parts = [_part(own, f"{source} where {traffic.matches(parameters)} and {before}", limit)]
+    of_traffic, of_measures = [name for name, _ in more], [name for _, name in more]
+    own = [*first, "toString(event_name)", "event_data", "visitor", "toInt64(v_number) - 1", *nothing, *of_traffic]
+    source = traffic.source([*FIELDS, "event_name", "event_data", "v_number", *of_traffic])
+    parts = [_part(own, f"{source} where {traffic.matches(parameters)} and {place}", limit, way)]
     named = [f"toString({name})" for name in _MEASURED]
-    measured = [*first, "''", "''", "visitor", "toInt64(-1)", *named, "value", *MEASURES]
+    measured = [*first, "''", "''", "visitor", "toInt64(-1)", *named, "value", *MEASURES, *of_measures]
     for kind in () if only_traffic else (f"type != {LEAVE}", f"type = {LEAVE}{latest(LEAVE)}"):
         matches = condition(traffic.scope.filters, parameters, of_measures=True)
         rows = f"(select * from {traffic.place('measure')} and {kind})"
-        parts.append(_part(measured, f"{rows} where {traffic.in_range} and {matches} and {before}", limit))
-    return f"select * from ({' union all '.join(parts)}) order by r2 desc, r0 desc limit {limit}"
+        parts.append(_part(measured, f"{rows} where {traffic.in_range} and {matches} and {place}", limit, way))
+    return f"select * from ({' union all '.join(parts)}) order by r2 {way}, r0 {way} limit {limit}"
 
 
-def _part(columns: Sequence[str], rows: str, limit: int) -> str:
+def _part(columns: Sequence[str], rows: str, limit: int, way: str) -> str:
     # Equal expressions without a name of their own would be one column.
     shown = ", ".join(f"{column} as r{n}" for n, column in enumerate(columns))
-    return f"(select {shown} from {rows} order by r2 desc, r0 desc limit {limit})"
+    return f"(select {shown} from {rows} order by r2 {way}, r0 {way} limit {limit})"
+
+
+def days(website: int, days: range) -> str:
+    """Return SQL of those of some days that have events, oldest first."""
+    place = f"website = {website} and day >= {max(days.start, 0)} and day < {days.stop}"
+    parts = (f"select day from {table} where {place}" for table in ("event", "settled_day", "measure"))
+    return f"select distinct day from ({' union all '.join(parts)}) order by day"
 
 
 def stored_event(row: list[Any], offset_ms: int) -> StoredEvent:

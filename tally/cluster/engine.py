@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from tally.accounts.websites import all_websites, has_data
 from tally.cluster.confirmed_commit import ConfirmedCommit
+from tally.cluster.control import Control
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
 from tally.cluster.servers import Servers
@@ -92,6 +93,9 @@ class KeepEngine(FollowEngine):
             shipper=self.shipper,
             ack_s=node.settings.cluster_ack_seconds,
         )
+        self.control = node.registry.elsewhere = Control(
+            self.servers, database, node.clock, node.settings, lambda: bool(self.shipper.problem)
+        )
 
     async def open(self) -> None:
         """Open the engine where every website with events has a complete copy. Raises BadDatabase."""
@@ -102,9 +106,11 @@ class KeepEngine(FollowEngine):
                 " start the server with --cluster-mode follow, run `analytics-server cluster join`, then use keep"
             )
         await super().open()
+        self.control.start()
 
     async def close(self) -> None:
         """Close the engine; requests whose events are not confirmed yet have no answer."""
+        await self.control.stop()
         await super().close()
         self.confirmed.close()
 

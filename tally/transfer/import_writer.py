@@ -130,7 +130,7 @@ class Part:
         if sums:
             self._take_sums(sums)
         if events:
-            self._take_events(events)
+            self.take_events(events)
         if crawls:
             self._take_crawls(crawls)
 
@@ -188,7 +188,8 @@ class Part:
         others = imported_sums.others(self._connection, self._website, self._import, places)
         return [line for line in sums if (line.field, line.day) not in others]
 
-    def _take_events(self, lines: Sequence[Line]) -> None:
+    def take_events(self, lines: Sequence[Line]) -> None:
+        """Store the new ones of some events."""
         lines = self._within_retention(lines)
         self._number = self._stored_labels(lines).__getitem__
         self._key_rows: set[tuple[int, int]] = set()
@@ -423,6 +424,24 @@ def take(connection: sqlite3.Connection, website: int, number: int, lines: Seque
     added = part.accepted, part.sums, part.crawls
     import_records.count(connection, website, number, added, part.days)
     return Taken(*added, part.duplicates, part.rejected)
+
+
+class _Restored(Part):
+    """Events that the website has had before, each with the id that it had: none of them is a copy."""
+
+    def _accepted(self, lines: Sequence[Line]) -> list[tuple[Line, int]]:
+        for line in lines:
+            if line.type in WITH_EXPERIMENT:
+                self._assign(line, line.number)
+        return [(line, line.number) for line in lines]
+
+
+def restore(connection: sqlite3.Connection, website: int, lines: Sequence[Line]) -> None:
+    """Store events that the website has had before under their ids, which are the numbers of their lines, within a
+    transaction of the caller. Their days have no events but those that were restored."""
+    visits = Visits(website)
+    visits.load(connection, visitors_of(lines), 0)
+    _Restored(connection, website, Labels(), visits, UsedValues(), 0).take_events(lines)
 
 
 def divided(lines: Sequence[AnyLine]) -> tuple[list[Line], list[SumLine], list[CrawlLine]]:

@@ -9,6 +9,7 @@ import http.client
 import json
 import random
 import sqlite3
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ from tally.accounts.api_keys import Grant, create_api_key
 from tally.clickhouse.client import Client
 from tally.cluster.setup import begin_series
 from tally.storage.database import open_database
-from tests.cluster.engine import needs_clickhouse
+from tests.cluster.engine import needs_clickhouse, new_key_file
 from tests.cluster.test_follow import NOW_MS, ClickHouse, Gate, Site, clickhouse, db, metric, site
 from tests.support.process import UNLIMITED, Serve, Server, until
 
@@ -35,7 +36,12 @@ ACK_S = 2
 
 def options(clickhouse: ClickHouse | Gate) -> tuple[str, ...]:
     words = ("--cluster-mode", "keep", "--cluster-ack-seconds", str(ACK_S), "--clickhouse", clickhouse.url)
-    return (*UNLIMITED, *words)
+    return (*UNLIMITED, *words, "--cluster-key", str(key_file()))
+
+
+@cache
+def key_file() -> Path:
+    return new_key_file(Path(tempfile.mkdtemp(prefix="tally-key-")))
 
 
 def kept(site: Site, serve: Serve, clickhouse: ClickHouse | Gate) -> Server:
