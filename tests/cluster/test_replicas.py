@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.engine import new_key_file
 from tests.cluster.replicas import ROOT, Dialect, Replicas, until
 from tests.cluster.test_follow import Site
 from tests.support.process import UNLIMITED, Serve, Server
@@ -46,6 +47,7 @@ class Sites(Site):
     def __init__(self, db: Path, replicas: Replicas) -> None:
         self._urls = [word for url in replicas.urls for word in ("--clickhouse", url)]
         super().__init__(db, replicas)  # type: ignore[arg-type]
+        self.key_file = new_key_file(db.parent)
 
     def cluster(self, *words: str, fails: bool = False) -> str:
         done = self.run("cluster", *words, *self._urls, fails=fails)
@@ -53,7 +55,7 @@ class Sites(Site):
 
     @property
     def options(self) -> tuple[str, ...]:
-        return (*UNLIMITED, "--cluster-mode", self.mode, *self._urls)
+        return (*UNLIMITED, "--cluster-mode", self.mode, "--cluster-key", str(self.key_file), *self._urls)
 
 
 class Client(threading.Thread):
