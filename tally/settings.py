@@ -125,6 +125,12 @@ def _keep_days(value: str) -> int:
     return int(value)
 
 
+def _file_days(value: str) -> int:
+    if not _keep_days(value):
+        raise BadSetting("must be at least 5 days")
+    return int(value)
+
+
 def _days(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,5}", value):
         raise BadSetting("must be a whole number of days; 0 is unlimited")
@@ -596,6 +602,12 @@ class Settings:
         "with keep: time after which a request that ClickHouse has not confirmed is closed unanswered",
         _count,
         "seconds",
+    )
+    cluster_keep_days: int = _setting(
+        7,
+        "with keep: time for which the database keeps events that ClickHouse has, at least 5 days",
+        _file_days,
+        "days",
     )
     cluster_name: str = _setting("tally", "name of the database in ClickHouse", _database_name)
     cluster_key: Path | None = _setting(

@@ -990,6 +990,7 @@ export type ErrorCode =
   | "unknown_deletion"
   | "preview_outdated"
   | "deletion_running"
+  | "events_in_clickhouse"
   | "unknown_alert"
   | "unknown_channel"
   | "unknown_report"

@@ -31,6 +31,7 @@ from tally.events.website import Website
 from tally.http.responses import json_response
 from tally.reports.deletion_preview import DeletionPreview, preview_now
 from tally.storage import deletion_records
+from tally.storage.cluster_tables import UnloadedDays
 from tally.storage.deletion_records import DELETE, REWRITE, STOPPED, DeletionRecord
 from tally.timeranges import Range
 from tally.timestamps import iso
@@ -175,6 +176,8 @@ async def _begin(request: web.Request, kind: str) -> web.Response:
         )
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
+    except UnloadedDays as failure:
+        raise ApiError(errors.EVENTS_IN_CLICKHOUSE, str(failure)) from None
     if number is None:
         raise ApiError(errors.DELETION_RUNNING)
     return await _answer(request, website, 202)
@@ -254,6 +257,8 @@ async def _counted(request: web.Request, website: Website, wanted: _Wanted) -> D
         span = wanted.range.from_ms, wanted.range.to_ms
         read = partial(preview_now, website=number, span=span, filters=wanted.filters, rule=wanted.rule)
         return await auth.node.database.read(read, claim=Claim(False, website.account))
+    except UnloadedDays as failure:
+        raise ApiError(errors.EVENTS_IN_CLICKHOUSE, str(failure)) from None
     finally:
         previews.counting.discard(number)
 

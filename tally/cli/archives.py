@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from typing import Any, TypeVar
 
 from tally.accounts.definitions import all_definitions
+from tally.cli.console import Failure
 from tally.engine.values import Goal
+from tally.errors import ApiError
 from tally.settings import Settings
 from tally.sqlite.archive import FileArchive
+from tally.storage import cluster_tables
 from tally.storage.database import Connection, transaction
 
 T = TypeVar("T")
@@ -32,6 +35,14 @@ def archive_of(settings: Settings, connection: Connection) -> FileArchive:
 
         return [saved.goal for saved in goals_of(definitions)]
 
+    try:
+        cluster_tables.require_all(connection)
+    except cluster_tables.UnloadedDays:
+        if not settings.clickhouse:
+            raise Failure("Older events are in ClickHouse alone: set ANALYTICS_CLICKHOUSE to its address.") from None
+        from tally.cluster.archive import ClusterArchive  # here: no other file needs it
+
+        return ClusterArchive(settings.db, write, goals_of, settings)
     return FileArchive(settings.db, write, goals_of)
 
 
@@ -41,9 +52,12 @@ def iterated(items: AsyncIterator[T]) -> Iterator[T]:
     async def following() -> T | None:
         return await anext(items, None)
 
-    with asyncio.Runner() as runner:
-        while (item := runner.run(following())) is not None:
-            yield item
+    try:
+        with asyncio.Runner() as runner:
+            while (item := runner.run(following())) is not None:
+                yield item
+    except ApiError as failure:
+        raise Failure(f"ClickHouse does not answer ({failure}): is it running?") from None
 
 
 def done(call: Coroutine[Any, Any, T]) -> T:

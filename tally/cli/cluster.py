@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import re
 from collections.abc import Coroutine, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from tally.accounts.websites import all_websites, find_website
@@ -24,18 +25,21 @@ from tally.cli.console import (
     say,
     show_row,
 )
+from tally.cli.transfer import require_space
 from tally.clickhouse.client import NoAnswer, Refused
-from tally.cluster import compare, join, recover, setup
+from tally.cluster import compare, join, leave, recover, setup
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import CannotFollow, last_shipped
 from tally.errors import ApiError
 from tally.events.urls import readable_host
 from tally.events.website import Website
+from tally.maintenance.backup import BackupError
 from tally.rounding import counted
 from tally.settings import Settings
 from tally.storage import cluster_tables
 from tally.storage.database import Connection
-from tally.timestamps import iso
+from tally.timestamps import DAY_MS, iso
+from tally.transfer.files import BadFile
 
 T = TypeVar("T")
 _WHERE = ("clickhouse", "cluster_name")
@@ -44,25 +48,32 @@ _WHERE = ("clickhouse", "cluster_name")
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the commands of the group."""
     words = add_group(parser)
-    own = [
-        add_command(words, "check", _check, "check that ClickHouse can follow this database"),
-        add_command(words, "init", _init, "create the tables in ClickHouse and the outbox in the database"),
-        add_command(words, "join", _join, "copy to ClickHouse what the database has already, while the server runs"),
-        add_command(words, "compare", _compare, "put the same questions to both and print the first difference"),
-        add_command(words, "status", _status, "show what ClickHouse has, and which websites it answers"),
-        add_command(words, "recover", _recover, "make a new database from ClickHouse, after the loss of a machine"),
-    ]
-    own[1].add_argument(
+    add_command(words, "check", _check, "check that ClickHouse can follow this database")
+    init = add_command(words, "init", _init, "create the tables in ClickHouse and the outbox in the database")
+    init.add_argument(
         "--again", action="store_true", help="delete what ClickHouse has of this or another file, and begin anew"
     )
-    for one in own[2:4]:
-        add_website_argument(one, nargs="?", help="id or domain (default: all websites)")
-    own[2].add_argument("--again", action="store_true", help="also copy websites whose copy is complete")
-    own[3].add_argument("--days", metavar="N", type=argument(_days), help="the last N days (default: 1, 7, 30 and 365)")
-    for one in own:
+    joined = add_command(
+        words, "join", _join, "copy to ClickHouse what the database has already, while the server runs"
+    )
+    joined.add_argument("--again", action="store_true", help="also copy websites whose copy is complete")
+    compared = add_command(words, "compare", _compare, "put the same questions to both and print the first difference")
+    compared.add_argument(
+        "--days", metavar="N", type=argument(_days), help="the last N days (default: 1, 7, 30 and 365)"
+    )
+    for command in (joined, compared):
+        add_website_argument(command, nargs="?", help="id or domain (default: all websites)")
+    add_command(words, "status", _status, "show what ClickHouse has, and which websites it answers")
+    left = add_command(words, "leave", _leave, "write one database file with everything, which needs no ClickHouse")
+    left.add_argument("file", metavar="FILE", help="file to write, which must not exist")
+    add_setting(left, "min_free_disk")
+    recovered = add_command(
+        words, "recover", _recover, "make a new database from ClickHouse, after the loss of a machine"
+    )
+    add_setting(recovered, "cluster_key")
+    for command in words.choices.values():
         for name in _WHERE:
-            add_setting(one, name)
-    add_setting(own[5], "cluster_key")
+            add_setting(command, name)
 
 
 def _days(text: str) -> int:
@@ -78,7 +89,7 @@ def _run(given: argparse.Namespace, settings: Settings, work: Coroutine[Any, Any
         given.parser.error("name a server: --clickhouse URL")
     try:
         return asyncio.run(work)
-    except (CannotFollow, Refused) as failure:
+    except (CannotFollow, Refused, cluster_tables.UnloadedDays) as failure:
         raise Failure(f"{failure}.") from None
     except (NoAnswer, ApiError) as failure:
         raise Failure(f"ClickHouse does not answer ({failure}): is it running at --clickhouse?") from None
@@ -158,6 +169,24 @@ async def _compare_all(settings: Settings, websites: Iterable[Website], days: in
                 say(f"{domain}: {counted(equal, 'answer')} equal")
 
 
+def _leave(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        _need_outbox(connection)
+    progress = Progress("events", 0, in_lines=True)
+
+    def show(events: int) -> None:
+        progress.show(events)
+        require_space(given.file, settings)
+
+    try:
+        added = _run(given, settings, leave.leave(settings, Path(given.file), show))
+    except (BackupError, BadFile, OSError) as failure:
+        raise Failure(str(failure)) from None
+    finally:
+        progress.end()
+    say(f"{given.file} has everything, {counted(added, 'event')} of it from ClickHouse alone")
+
+
 def _status(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         _need_outbox(connection)
@@ -190,6 +219,9 @@ def _state_of(connection: Connection, website: Website) -> str:
     copies = setup.copies(connection, website.number)
     if not copies:
         return "SQLite answers: not joined"
+    copy = cluster_tables.copy_of(connection, website.number)
+    if copy is not None and copy.unloaded:
+        return f"ClickHouse answers, and alone has events from before {iso(copy.own_day * DAY_MS)[:10]}"
     state, reason = copies[0]
     return {"joined": "ClickHouse answers", "joining": "SQLite answers: being joined, or interrupted"}.get(
         state, f"SQLite answers: {reason}; join it again"

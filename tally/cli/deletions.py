@@ -28,6 +28,7 @@ from tally.reports.deletion_preview import DeletionPreview, preview_now
 from tally.rounding import counted
 from tally.settings import Settings
 from tally.storage import deletion_records
+from tally.storage.cluster_tables import UnloadedDays
 from tally.storage.database import BadDatabase, Connection, snapshot, transaction
 from tally.storage.deletion_records import DELETE, DONE, REWRITE, RUNNING
 from tally.storage.file_lock import lock_file
@@ -126,8 +127,11 @@ def _change(
             span = params.range_of(params.Sent(query, {}, now_ms(), time_zone=zone, first_ms=0))
         except ApiError as bad:
             raise Failure(bad.message, 2) from None
-        with snapshot(connection):
-            found = preview_now(connection, website, (span.from_ms, span.to_ms), filters, rule)
+        try:
+            with snapshot(connection):
+                found = preview_now(connection, website, (span.from_ms, span.to_ms), filters, rule)
+        except UnloadedDays as failure:
+            raise Failure(str(failure)) from None
         _show(found)
         words = _WORDS[found.plan.kind]
         if not (found.events or found.paths or (found.imported_sums_days and found.plan.deletes_sums)):

@@ -136,7 +136,7 @@ def _export(arguments: argparse.Namespace, settings: Settings) -> None:
 
         def show(events: int) -> None:
             progress.show(events)
-            _require_space(arguments.file, settings)
+            require_space(arguments.file, settings)
 
         with open_target(arguments.file) as out:
             events = write_export(out, format, exported, show)
@@ -146,7 +146,7 @@ def _export(arguments: argparse.Namespace, settings: Settings) -> None:
     say(f"exported {counted(events, 'event')}; heatmap points are not exported")
 
 
-def _require_space(file: str, settings: Settings) -> None:
+def require_space(file: str, settings: Settings) -> None:
     """Raise BadFile where an export to the disk of the database would take the space that events need."""
     db = settings.db.resolve()
     if file == STANDARD or Path(file).resolve().parent.stat().st_dev != db.parent.stat().st_dev:

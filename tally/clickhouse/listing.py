@@ -69,6 +69,13 @@ def days(website: int, days: range) -> str:
     return f"select distinct day from ({' union all '.join(parts)}) order by day"
 
 
+def unsettled(website: int, days: range) -> str:
+    """Return SQL of a row where some days have events that are not settled, or are kept until no report reads them."""
+    return (
+        f"select 1 from event where website = {website} and day >= {max(days.start, 0)} and day < {days.stop} limit 1"
+    )
+
+
 def stored_event(row: list[Any], offset_ms: int) -> StoredEvent:
     """Return an event from a row of `events`, whose times have so much more than UTC."""
     id, type_, ts, *rest = row

@@ -5,26 +5,46 @@ is determined anew for each day, since the settler goes on meanwhile. Numbers of
 file that has shipped them.
 """
 
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
+import orjson
+
+from tally.accounts.websites import day_offset_ms
 from tally.clickhouse import listing
 from tally.clickhouse.client import Client
 from tally.clickhouse.settle import settled_days
 from tally.clickhouse.visits import Traffic
-from tally.engine.archive import Line, Row
+from tally.cluster.servers import Servers
+from tally.engine.archive import COLUMNS, CrawlRow, Line, Row, SumRow, Verdict
 from tally.engine.values import Scope
 from tally.events.channels import DIRECT
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import LEAVE, MEASURES, TRAFFIC, TYPE_NAMES, VITALS
+from tally.maintenance.deletion_worker import Write
+from tally.maintenance.verify import LOST_UNLOADED
 from tally.rollups.web_vitals import from_stored
+from tally.settings import Settings
+from tally.sqlite.archive import FileArchive, GoalsOf
+from tally.storage.cluster_tables import Copy, Unloaded, copy_of, unloaded_days
+from tally.storage.database import Connection, transaction
 from tally.timestamps import DAY_MS
+from tally.transfer.exporter import exported as file_rows
+from tally.transfer.import_writer import restore
 
 # A page is some 10 MB.
 _ROWS = 10_000
 # Above every day of the tables, and every id.
 ALL_DAYS, ALL_IDS = range(1 << 16), 1 << 62
 _VITALS = (VITALS, LEAVE)
+_TIMESTAMP = COLUMNS.index("timestamp")
+# SQLite numbers visits in the order of their first events to arrive, ClickHouse in that of their times.
+_VISIT = COLUMNS.index("visit")
+_NO_COPY = Copy(0, "", 0, 0, 0, 0)
 _NO_SOURCE = dict.fromkeys(ACQUISITION, "") | {"channel": DIRECT}
 
 
@@ -56,6 +76,107 @@ async def lines(client: Client, copy: int, days: range = ALL_DAYS, last_id: int 
     """Yield the same as checked lines of an import, in website time. `row` has the number of the event."""
     async for rows in stored(client, copy, days, last_id):
         yield [_line(row) for row in rows]
+
+
+class ClusterArchive(FileArchive):
+    """The archive of a file some of whose days ClickHouse alone has."""
+
+    def __init__(self, path: Path, write: Write, goals_of: GoalsOf, settings: Settings) -> None:
+        super().__init__(path, write, goals_of)
+        self._settings = settings
+
+    async def rows(self, website: int, days: range | None = None) -> AsyncIterator[Sequence[SumRow | CrawlRow | Row]]:
+        """As `Archive`. Raises ApiError where ClickHouse does not answer."""
+        settings = self._settings
+        async with opened(settings) as servers:
+            is_read = False
+            async for copy, offset_ms, batch in self._read(lambda connection: _file_rows(connection, website, days)):
+                if not is_read and (not batch or isinstance(batch[0], list)):
+                    is_read = True
+                    wanted = copy.unloaded if days is None else _both(copy.unloaded, days)
+                    async for rows in exported(servers.client, copy.copy, offset_ms, wanted):
+                        yield rows
+                # A day's rows are deleted after it is recorded that the file has them no more.
+                first_ms = copy.own_day * DAY_MS - offset_ms
+                yield [row for row in batch if not isinstance(row, list) or row[_TIMESTAMP] >= first_ms]
+
+    async def verify(self, website: int) -> AsyncIterator[Verdict]:
+        """As `Archive`: of days that ClickHouse alone has, their events are compared with what the file had."""
+        copy, offset_ms, known = await anext(self._read(lambda connection: iter([_recorded(connection, website)])))
+        async for verdict in super().verify(website):
+            if not verdict.skipped or verdict.first_day not in copy.unloaded:
+                yield verdict
+        async with opened(self._settings) as servers:
+            for days in known:
+                read = exported(servers.client, copy.copy, offset_ms, range(days.first, days.end))
+                is_right = await digest_of(read) == (days.events, days.digest)
+                yield Verdict(0, days.end - 1, "" if is_right else LOST_UNLOADED)
+
+
+def _recorded(connection: sqlite3.Connection, website: int) -> tuple[Copy, int, list[Unloaded]]:
+    copy = copy_of(connection, website) or _NO_COPY
+    return copy, day_offset_ms(connection, website), unloaded_days(connection, copy.copy)
+
+
+async def digest_of(batches: AsyncIterator[Sequence[Any]]) -> tuple[int, bytes]:
+    """Return the number of exported events and a hash of them, without the number of the visit."""
+    events, digest = 0, blake2b()
+    async for batch in batches:
+        rows = [row[:_VISIT] + row[_VISIT + 1 :] for row in batch if isinstance(row, list)]
+        events += len(rows)
+        digest.update(b"".join(map(orjson.dumps, rows)))
+    return events, digest.digest()
+
+
+def _file_rows(
+    connection: sqlite3.Connection, website: int, days: range | None
+) -> Iterator[tuple[Copy, int, Sequence[SumRow | CrawlRow | Row]]]:
+    """Yield what the file has, and the copy of the same moment with it; at the end nothing."""
+    exported = file_rows(connection, website, days)
+    batch: Sequence[SumRow | CrawlRow | Row] = next(exported, [])
+    # Within the snapshot of the export.
+    copy = copy_of(connection, website) or _NO_COPY
+    offset_ms = day_offset_ms(connection, website)
+    while batch:
+        yield copy, offset_ms, batch
+        batch = next(exported, [])
+    yield copy, offset_ms, []
+
+
+def _both(some: range, others: range) -> range:
+    return range(max(some.start, others.start), min(some.stop, others.stop))
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Servers]:
+    """Yield the servers of the settings."""
+    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
+    try:
+        yield servers
+    finally:
+        await servers.close()
+
+
+async def fill(
+    connection: Connection,
+    servers: Servers,
+    website: int,
+    copy: int,
+    days: range,
+    report: Callable[[int], None] = lambda events: None,
+) -> int:
+    """Store the events that a copy has on some days in a file that has none of these days, under their numbers; return
+    how many. `report` is called with the number so far. Raises ApiError where ClickHouse does not answer.
+
+    Days become stale: a server counts them. What is repeated, after it has ended at any point, stores nothing twice.
+    """
+    events = 0
+    async for some in lines(servers.client, copy, days):
+        with transaction(connection):
+            restore(connection, website, some)
+        events += len(some)
+        report(events)
+    return events
 
 
 def _exported(row: list[Any], offset_ms: int) -> Row:

@@ -102,7 +102,8 @@ class Comparison:
         if copy is None or copy.state != "joined":
             raise CannotFollow("it has no complete copy: run `analytics-server cluster join`")
         end_ms = self._now_ms // _MINUTE_MS * _MINUTE_MS
-        kept_ms = copy.from_day * DAY_MS - website.day_offset_ms
+        # Both have the events of these days.
+        kept_ms = max(copy.from_day, copy.own_day) * DAY_MS - website.day_offset_ms
         for length in _RANGES if days is None else (days,):
             begin_ms = max(end_ms - length * DAY_MS, kept_ms)
             filters = ((), (Filter("pathname", "^=", ("/",)),), (Filter("channel", "!=", ("Direct",)),))

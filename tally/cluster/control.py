@@ -61,7 +61,7 @@ _FROM_EVENTS = (
 )
 _COUNTED = "total_15m rollup_block rollup_state goal_day packed_day day_column web_vitals_histogram"
 _FIGURES = "rejected_event rejected_sample crawler_day new_value page_title heatmap_text"
-_MOMENT = "login device_cookie sign_in_link notice cluster_state cluster_outbox"
+_MOMENT = "login device_cookie sign_in_link notice cluster_state cluster_outbox cluster_day"
 NOT_COPIED = {
     name: reason
     for names, reason in (

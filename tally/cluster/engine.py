@@ -2,7 +2,8 @@
 reports answered by ClickHouse where it is up to date.
 
 Nothing that is collected depends on ClickHouse: where it is away, events are stored and reports are answered as without
-it. `KeepEngine` answers 202 only once ClickHouse has the events, and refuses them where it is away.
+it. `KeepEngine` answers 202 only once ClickHouse has the events, refuses them where it is away, and has older days in
+ClickHouse alone.
 """
 
 import sqlite3
@@ -17,10 +18,11 @@ from tally.cluster.reports import FollowReports
 from tally.cluster.servers import Servers
 from tally.cluster.settler import Settler
 from tally.cluster.shipper import Shipper
+from tally.cluster.unloader import Unloader
 from tally.engine.engine import Health
 from tally.engine.values import Goal
 from tally.ingest.node import Node
-from tally.sqlite.engine import SqliteEngine
+from tally.sqlite.engine import SqliteEngine, needs_clickhouse
 from tally.storage import cluster_tables
 from tally.storage.database import BadDatabase
 
@@ -51,6 +53,11 @@ class FollowEngine(SqliteEngine):
         """Open the SQLite engine and begin to ship. Raises BadDatabase."""
         if not await self._node.database.writer.run(cluster_tables.exist):
             raise BadDatabase(f"{self._node.database.path} has no outbox: run `analytics-server cluster init` first")
+        if not self.is_strict:
+            try:
+                await self._node.database.writer.run(cluster_tables.require_all)
+            except cluster_tables.UnloadedDays:
+                raise needs_clickhouse(self._node.database.path) from None
         await self._node.database.writer.run(self.outbox.start)
         await super().open()
         self.shipper.start()
@@ -93,6 +100,8 @@ class KeepEngine(FollowEngine):
             shipper=self.shipper,
             ack_s=node.settings.cluster_ack_seconds,
         )
+        own = self.servers, self.shipper, database, self.archive, lambda: self.work.builder
+        self.unloader = Unloader(*own, node.clock, node.settings.cluster_keep_days)
         self.control = node.registry.elsewhere = Control(
             self.servers, database, node.clock, node.settings, lambda: bool(self.shipper.problem)
         )
@@ -107,9 +116,11 @@ class KeepEngine(FollowEngine):
             )
         await super().open()
         self.control.start()
+        self.unloader.start()
 
     async def close(self) -> None:
         """Close the engine; requests whose events are not confirmed yet have no answer."""
+        await self.unloader.stop()
         await self.control.stop()
         await super().close()
         self.confirmed.close()

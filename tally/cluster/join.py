@@ -23,7 +23,7 @@ from tally.rollups import heatmaps
 from tally.rollups.rollup_state import KEPT
 from tally.settings import Settings
 from tally.storage.cluster_tables import begin as begin_copy
-from tally.storage.cluster_tables import copy_of
+from tally.storage.cluster_tables import copy_of, require_all
 from tally.storage.database import Connection, connect_reader, transaction
 from tally.transfer.exporter import stored_lines
 
@@ -42,6 +42,7 @@ def begin(connection: Connection, settings: Settings, website: int) -> tuple[int
     reader = connect_reader(settings.db)
     try:
         with transaction(connection):
+            require_all(connection, website)
             connection.execute(
                 "/* join.again */ update cluster_copy set state = 'ended', reason = 'interrupted'"
                 " where website = ? and state != 'ended'",

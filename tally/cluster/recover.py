@@ -116,6 +116,8 @@ def _begin(connection: sqlite3.Connection, copy: control.Copy, series: str, last
         "/* recover.series */ insert into cluster_state (series, shipped, claimed, claimed_ms) values (?1, ?2, ?2, 0)",
         (series, last),
     )
+    # All days are read back.
+    connection.execute("/* recover.own_day */ update cluster_copy set own_day = 0")
     connection.execute(
         "/* recover.interrupted */ update cluster_copy set state = 'ended', reason = 'interrupted'"
         " where state = 'joining'"

@@ -7,6 +7,9 @@ both are added up: no visitor and no visit is of two days. Whether the copy is s
 question and after the answer, since an import or the expiry of events may end it meanwhile; and after the answer,
 whether ClickHouse still has what was shipped, since tables that were emptied meanwhile answer as well. What needs no
 events, or is in memory, is always SQLite's.
+
+Of days that ClickHouse alone has (tally/cluster/unloader.py), SQLite has totals: where ClickHouse does not answer,
+these answer key figures and series without filters, and other questions have no answer for the time being.
 """
 
 import sys
@@ -19,8 +22,8 @@ from tally.clickhouse.client import NoAnswer, Refused
 from tally.clickhouse.reports import ClickHouseReports
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
-from tally.engine.values import ImportedDays, Requester, Scope, TopQuery
-from tally.errors import ApiError
+from tally.engine.values import BeyondRetention, ImportedDays, Requester, Scope, TopQuery
+from tally.errors import STORAGE_UNAVAILABLE, ApiError
 from tally.sqlite.changes import Changes
 from tally.sqlite.reports import SqliteReports
 from tally.storage.cluster_tables import Copy, copy_of
@@ -30,8 +33,11 @@ from tally.timestamps import DAY_MS
 _OF_SQLITE = frozenset(
     ("version", "refresh", "traffic", "first_event_ms", "imported_days", "page_titles", "realtime", "cache")
 )
+_RETRY_S = 10
 # Their answers are sums over days.
 _ADDED_UP = frozenset(("stats", "goal_stats", "goals", "timeseries", "goal_timeseries", "overview"))
+# SQLite answers them without events, or not at all.
+_BY_TOTALS = frozenset(("stats", "timeseries", "overview", "heatmap", "heatmap_pages"))
 
 
 class CopyFacts:
@@ -124,11 +130,31 @@ class FollowReports:
                 if requester.is_gone():
                     raise
             else:
-                if is_whole and await self._copy_of(website) == (copy, offset_ms):
+                now, now_ms = await self._copy_of(website)
+                # Days that are unloaded meanwhile are the same ones.
+                if is_whole and now is not None and (now._replace(own_day=copy.own_day), now_ms) == (copy, offset_ms):
                     self.by_clickhouse += 1
                     return found
         self.by_sqlite += 1
-        return await getattr(self._sqlite, name)(*asked, **more)
+        if copy is None or not copy.unloaded:
+            return await getattr(self._sqlite, name)(*asked, **more)
+        return await self._by_totals(name, asked, more, copy, offset_ms)
+
+    async def _by_totals(
+        self, name: str, asked: Sequence[Any], more: Mapping[str, Any], copy: Copy, offset_ms: int
+    ) -> Any:
+        """Return SQLite's answer about a website of which it lacks events. Raises ApiError 503, BeyondRetention."""
+        scopes = [*_scopes([*asked, *more.values()])]
+        bound_ms, own_ms = (day * DAY_MS - offset_ms for day in (copy.from_day, copy.own_day))
+        is_ours = all(scope.from_ms >= bound_ms for scope in scopes)
+        if is_ours and name not in _BY_TOTALS and any(scope.from_ms < own_ms for scope in scopes):
+            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=_RETRY_S)
+        try:
+            return await getattr(self._sqlite, name)(*asked, **more)
+        except BeyondRetention:
+            if is_ours:
+                raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=_RETRY_S) from None
+            raise BeyondRetention(bound_ms) from None
 
     async def _copy_of(self, website: int) -> tuple[Copy | None, int]:
         """Return the complete copy of a website, and what its time has more than UTC."""

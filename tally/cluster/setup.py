@@ -133,7 +133,7 @@ def _series(connection: Connection, *, again: bool) -> str:
         elif again:
             cluster_tables.end_all(connection, "begun again")
             # What ClickHouse has is deleted with its tables.
-            for table in ("cluster_copy", "cluster_outbox", "cluster_state"):
+            for table in cluster_tables.TABLES:
                 connection.execute(f"/* setup.again */ delete from {table}")
         known = connection.execute("/* setup.series */ select series from cluster_state").fetchone()
         if known is not None:

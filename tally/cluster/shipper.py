@@ -296,7 +296,8 @@ def _cleared(connection: sqlite3.Connection, ended: Cleared, expired: Cleared, n
                 "/* shipper.deleted */ update cluster_copy set deleted_ms = ? where copy = ?", (now_ms, copy)
             )
         else:
-            connection.execute("/* shipper.forget */ delete from cluster_copy where copy = ?", (copy,))
+            for table in ("cluster_copy", "cluster_day"):
+                connection.execute(f"/* shipper.forget */ delete from {table} where copy = ?", (copy,))
     connection.executemany(
         "/* shipper.cleared */ update cluster_copy set cleared_day = ? where copy = ?",
         [(from_day, copy) for copy, from_day in expired],

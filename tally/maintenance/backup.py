@@ -76,20 +76,25 @@ def make_backup(
     `is_paced` leaves half of the disk's time to a server. Raises BackupError, BadDatabase, OSError, sqlite3.Error;
     Cancelled once `is_cancelled` returns true.
     """
-    if os.path.lexists(target):
-        raise BackupError(f"{target} exists already: choose another name. A backup never overwrites a file.")
-    if not target.resolve().parent.is_dir():
-        raise BackupError(f"The directory {target.resolve().parent} does not exist: create it first.")
-    require_free_space(source, target.resolve().parent)
-    with _unfinished(target) as (path, file):
+    require_new(source, target)
+    with unfinished(target) as (path, file):
         with closing(open_unchanged(source)) as reader:
             copy_database(reader, path, file, is_cancelled, is_paced=is_paced)
         copied()
         check(path, path, "the database or the disk is damaged", is_cancelled)
         os.fsync(file)
         size = os.fstat(file).st_size
-        _rename(path, target)
+        give_name(path, target)
     return size
+
+
+def require_new(source: Path, target: Path) -> None:
+    """Raise BackupError where a file exists already, its directory does not, or a copy of the source does not fit."""
+    if os.path.lexists(target):
+        raise BackupError(f"{target} exists already: choose another name. A backup never overwrites a file.")
+    if not target.resolve().parent.is_dir():
+        raise BackupError(f"The directory {target.resolve().parent} does not exist: create it first.")
+    require_free_space(source, target.resolve().parent)
 
 
 def require_free_space(source: Path, directory: Path) -> None:
@@ -102,7 +107,7 @@ def require_free_space(source: Path, directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def _unfinished(target: Path) -> Iterator[tuple[Path, int]]:
+def unfinished(target: Path) -> Iterator[tuple[Path, int]]:
     """Yield a locked, empty file beside the target and its descriptor; delete the file at the end."""
     path = target.with_name(target.name + _UNFINISHED)
     file = _lock(path, os.O_CREAT)
@@ -245,7 +250,7 @@ def open_immutable(path: Path) -> sqlite3.Connection:
     return with_schema(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False))
 
 
-def _rename(path: Path, target: Path) -> None:
+def give_name(path: Path, target: Path) -> None:
     """Give a complete file its final name. Raises BackupError where that exists by now."""
     try:
         # Unlike rename, link fails where the name exists.

@@ -11,6 +11,7 @@ vitals adds them to histograms (tally/rollups/vitals_histogram.py).
 """
 
 import sqlite3
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tally.columns import column_days, deleted_rows
@@ -23,7 +24,9 @@ from tally.timestamps import DAY_MS
 # A day is final 72 hours and a margin past its end; until then its rows are needed.
 MIN_KEEP_DAYS = -(-FINAL_AFTER_MS // DAY_MS) + 1
 
-_TABLES = (
+Table = tuple[str, str, tuple[str, ...]]
+# The name of each, the column of its time or day, and its key.
+_TABLES: tuple[Table, ...] = (
     ("event", "ts", ("website", "ts", "id")),
     ("visit", "day", ("website", "day", "visitor", "visit")),
     ("web_vitals", "ts", ("website", "ts", "id")),
@@ -36,6 +39,8 @@ _TABLES = (
     # A page that is viewed again gets its title again.
     ("page_title", "ts", ("website", "pathname")),
 )
+UNLOADED = _TABLES[:6]
+"""What is deleted of days whose events another database has: lines that were imported are still known."""
 
 
 class Plan(NamedTuple):
@@ -57,7 +62,8 @@ def plan(connection: sqlite3.Connection, website: int, keep_days: int, now_ms: i
     for table, _, _ in _TABLES[:1] + _TABLES[2:4]:
         statement = f"/* retention.plan */ select count(*) from {table} where website = ? and ts < ?"
         events += int(connection.execute(statement, (website, from_ms)).fetchone()[0])
-    return Plan(events + deleted_rows.events_without_rows(connection, website, from_ms // DAY_MS), from_ms)
+    events += deleted_rows.events_without_rows(connection, website, from_ms // DAY_MS)
+    return Plan(events + cluster_tables.unloaded_events(connection, website, from_ms // DAY_MS), from_ms)
 
 
 def set_keep_days(connection: sqlite3.Connection, website: int, keep_days: int | None) -> None:
@@ -80,20 +86,29 @@ def next_day(connection: sqlite3.Connection, website: int, end: int) -> tuple[in
     return (row[0], row[2]) if row and row[1] == FINAL else None
 
 
-def keep(connection: sqlite3.Connection, website: int, day: int, version: int) -> None:
-    """Keep only totals and values of a day, whose values are counted, unless it has changed since this version."""
-    connection.execute(
+def keep(connection: sqlite3.Connection, website: int, day: int, version: int) -> bool:
+    """Keep only totals and values of a day, whose values are counted, unless it has changed since this version; return
+    whether it has not."""
+    changed = connection.execute(
         "/* retention.keep */ update rollup_state set state = ?"
         " where website = ? and kind = 0 and level = 0 and block = ? and state = ? and version = ?",
         (KEPT, website, day, FINAL, version),
     )
+    return changed.rowcount > 0
+
+
+def unload(connection: sqlite3.Connection, website: int, version: int, days: cluster_tables.Unloaded) -> None:
+    """The same of the last of some days, whose events a copy has, unless that has ended."""
+    known = cluster_tables.copy_of(connection, website)
+    if known is not None and known.copy == days.copy and keep(connection, website, days.end - 1, version):
+        cluster_tables.unload(connection, days)
 
 
 def expire(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Delete a limited number of the events of days before `end`; return whether there may be more."""
     row = _oldest(connection, website, end)
     cluster_tables.expire(connection, website, end)
-    if _delete(connection, website, row[0] if row else end):
+    if delete_some(connection, website, row[0] if row else end):
         return True
     if row is None:
         # Records from which day on events are kept, also where the last expired day had no traffic.
@@ -125,7 +140,7 @@ def _oldest(connection: sqlite3.Connection, website: int, end: int) -> tuple[int
     return row
 
 
-def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
+def delete_some(connection: sqlite3.Connection, website: int, end: int, tables: Sequence[Table] = _TABLES) -> bool:
     """Delete some of the oldest rows of the days before `end`; return whether there were any."""
     packed = column_days.oldest_before(connection, website, end)
     if packed is not None:
@@ -133,7 +148,7 @@ def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
             _keep_vitals(connection, website, packed[1])
         column_days.remove(connection, website, *packed)
         return True
-    for table, column, key in _TABLES:
+    for table, column, key in tables:
         old = connection.execute(
             f"/* retention.old */ select {', '.join(COLUMNS[table] if table == 'web_vitals' else key)} from {table}"
             f" where website = ? and {column} < ? order by {column} limit ?",

@@ -43,6 +43,7 @@ from tally.rollups import (
     totals,
 )
 from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, IMPORTED, OPEN, STALE
+from tally.storage.cluster_tables import Unloaded
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
 from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
@@ -306,6 +307,20 @@ class RollupBuilder:
             return False
         self._changed(website)
         return True
+
+    async def unload(self, website: int, version: int, days: Unloaded) -> None:
+        """Keep only totals and values of days of which the last is final, unless this has changed since this version: a
+        copy in another database has their events."""
+        async with self._stepping:
+            await self._write_values(website, 0, days.end - 1)
+            await self._write(retention.unload, website, version, days)
+
+    async def delete_unloaded(self, website: int, end: int) -> None:
+        """Delete the events of the days before `end`, whose totals are kept."""
+        async with self._stepping:
+            while await self._write(retention.delete_some, website, end, retention.UNLOADED):
+                pass
+            self._changed(website)
 
     async def heatmaps(self, website: int, now: Now) -> bool:
         """Pack some points."""

@@ -48,7 +48,8 @@ CONVERSIONS, COLUMNS = "conversions of goals", "columns"
 LOST_TRAFFIC = "columns of events without rows"
 LOST_MEASUREMENTS = "columns of web vitals or experiments without rows"
 LOST_HISTOGRAMS = "histograms of web vitals whose events have expired"
-LOST = (LOST_TRAFFIC, LOST_MEASUREMENTS, LOST_HISTOGRAMS)
+LOST_UNLOADED = "events that ClickHouse alone has"
+LOST = (LOST_TRAFFIC, LOST_MEASUREMENTS, LOST_HISTOGRAMS, LOST_UNLOADED)
 """What is wrong with a day or block: values of `Verdict.fault`. Of what is LOST, only a backup has the content."""
 
 
@@ -121,9 +122,12 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, skipped="its events have expired")
     if not _can_show(connection, website, day, statements.TRAFFIC):
         return Verdict(0, day, LOST_TRAFFIC)
-    if _totals(connection, website, day) != _without_zeros(totals.count_day(connection, website, day)):
-        return Verdict(0, day, "totals")
-    return Verdict(0, day)
+    return Verdict(0, day, "" if has_right_totals(connection, website, day) else "totals")
+
+
+def has_right_totals(connection: sqlite3.Connection, website: int, day: int) -> bool:
+    """Return whether the totals of a day are those of its events."""
+    return _totals(connection, website, day) == _without_zeros(totals.count_day(connection, website, day))
 
 
 def _can_show(connection: sqlite3.Connection, website: int, day: int, source: int) -> bool:

@@ -23,7 +23,7 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, conditions_of, coverage_of
 from tally.rollups import heatmaps, imported_sums
 from tally.rollups.rollup_state import KEPT
-from tally.storage import crawler_days
+from tally.storage import cluster_tables, crawler_days
 from tally.storage.database import check_interrupt
 from tally.storage.deletion_records import Plan, matching
 from tally.storage.meta import ids_end
@@ -227,7 +227,8 @@ def preview_now(
     filters: tuple[Filter, ...],
     rule: PathRule | None = None,
 ) -> DeletionPreview:
-    """The same of the events that are stored now, in [from_ms, to_ms) of UTC."""
+    """The same of the events that are stored now, in [from_ms, to_ms) of UTC. Raises UnloadedDays."""
+    cluster_tables.require_all(connection, website)
     offset_ms = day_offset_ms(connection, website)
     website_span = span[0] + offset_ms, span[1] + offset_ms
     return preview(connection, website, website_span, filters, ids_end(connection) - 1, rule)

@@ -8,6 +8,7 @@ runs in the background; with another engine none of it exists.
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tally.engine.engine import Health, OnCommitted
@@ -26,7 +27,7 @@ from tally.sqlite.reports import SqliteReports
 from tally.sqlite.writer import EventWriter, WriteResult
 from tally.storage import cluster_tables
 from tally.storage.connections import on_thread
-from tally.storage.database import connect_reader
+from tally.storage.database import BadDatabase, connect_reader
 from tally.storage.value_limits import Limits
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ if TYPE_CHECKING:
 
 # Counting a day reads its rows once, so a large cache would hold nothing that is read again.
 BUILDER_CACHE_KIB = 1_000
+
+
+def needs_clickhouse(path: Path) -> BadDatabase:
+    """Return the error of a file whose older days ClickHouse alone has."""
+    return BadDatabase(
+        f"older events of {path} are in ClickHouse alone: start it with --cluster-mode keep, or a whole database that"
+        " `analytics-server cluster leave FILE` writes"
+    )
 
 
 class SqliteEngine:
@@ -70,7 +79,12 @@ class SqliteEngine:
             self.changes.last_id = await database.writer.run(self.event_writer.start)
             if self.event_writer.outbox is None:
                 # What is stored from now on is in no copy.
-                await database.write(lambda connection: cluster_tables.end_all(connection, "server without cluster"))
+                try:
+                    await database.write(
+                        lambda connection: cluster_tables.end_all(connection, "server without cluster")
+                    )
+                except cluster_tables.UnloadedDays:
+                    raise needs_clickhouse(database.path) from None
         node.registry.others_wrote = self._others_wrote
         reader = await on_thread(
             connect_reader(database.path, BUILDER_CACHE_KIB), lambda: connect_reader(database.path, BUILDER_CACHE_KIB)

@@ -31,13 +31,23 @@ create table cluster_copy (
   state        text    not null check (state in ('joining', 'joined', 'ended')),
   day_offset_minutes  integer not null,     -- of the website, when it was begun
   from_day     integer not null,            -- in website time: older events have expired
+  own_day      integer not null default 0,  -- the file has events from this day on; ClickHouse alone has those before
   cleared_day  integer not null default 0,  -- events before it are deleted in ClickHouse as well
   last_id      integer not null default 0,  -- of the events that `cluster join` has sent
   reason       text    not null default '',
   deleted_ms   integer                      -- of an ended copy: when ClickHouse deleted it first
 ) strict;
+create table cluster_day (
+  copy       integer not null,
+  first_day  integer not null,
+  end_day    integer not null,  -- not among them
+  events     integer not null,  -- of these days, which ClickHouse alone has
+  digest     blob    not null,  -- of their export (tally/cluster/archive.py)
+  primary key (copy, first_day)
+) strict;
 create unique index cluster_copy_of_website on cluster_copy (website) where state != 'ended';
 """
+TABLES = ("cluster_copy", "cluster_day", "cluster_outbox", "cluster_state")
 
 
 class Copy(NamedTuple):
@@ -46,8 +56,24 @@ class Copy(NamedTuple):
     copy: int
     state: str
     from_day: int
+    own_day: int
     last_id: int
     has_sums: int
+
+    @property
+    def unloaded(self) -> range:
+        """The days that ClickHouse alone has."""
+        return range(self.from_day, self.own_day)
+
+
+class UnloadedDays(Exception):
+    """Events of a website are in ClickHouse alone, which does not allow a change; the message says what does."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Older events of this website are in ClickHouse alone, where they cannot be changed:"
+            " write a whole database with `analytics-server cluster leave FILE`, and change that."
+        )
 
 
 def exist(connection: sqlite3.Connection) -> bool:
@@ -66,7 +92,7 @@ def series(connection: sqlite3.Connection) -> str:
 def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
     """Return the copy of a website, None where it has none."""
     row = connection.execute(
-        "/* cluster_tables.copy */ select copy, state, from_day, last_id,"
+        "/* cluster_tables.copy */ select copy, state, from_day, own_day, last_id,"
         " exists (select 1 from imported_field where imported_field.website = number) from cluster_copy join website"
         " on number = cluster_copy.website and website.day_offset_minutes = cluster_copy.day_offset_minutes"
         " where website = ? and state != 'ended'",
@@ -93,8 +119,9 @@ def begin(connection: sqlite3.Connection, website: int, state: str, from_day: in
 
 def end(connection: sqlite3.Connection, website: int, reason: str) -> None:
     """End the copy of a website, in the transaction that changes its events. One without a copy gets an ended one: it
-    has events that no server has shipped."""
+    has events that no server has shipped. Raises UnloadedDays."""
     if exist(connection):
+        require_all(connection, website)
         if not has_any_copy(connection, website):
             begin(connection, website, "joining")
         connection.execute(
@@ -105,8 +132,10 @@ def end(connection: sqlite3.Connection, website: int, reason: str) -> None:
 
 
 def end_all(connection: sqlite3.Connection, reason: str) -> None:
-    """End all copies, in a transaction of the caller. Does nothing in a file without the tables."""
+    """End all copies, in a transaction of the caller. Does nothing in a file without the tables. Raises
+    UnloadedDays."""
     if exist(connection):
+        require_all(connection)
         connection.execute(
             "/* cluster_tables.end_all */ update cluster_copy set state = 'ended', reason = ? where state != 'ended'",
             (reason,),
@@ -121,3 +150,54 @@ def expire(connection: sqlite3.Connection, website: int, day: int) -> None:
             " where website = ?2 and state != 'ended' and from_day < ?1",
             (day, website),
         )
+
+
+def require_all(connection: sqlite3.Connection, website: int | None = None) -> None:
+    """Raise UnloadedDays where the file lacks events of a website, or of any, which its copy has."""
+    if exist(connection):
+        row = connection.execute(
+            "/* cluster_tables.unloaded */ select 1 from cluster_copy where state != 'ended' and from_day < own_day"
+            " and website = coalesce(?, website) limit 1",
+            (website,),
+        ).fetchone()
+        if row is not None:
+            raise UnloadedDays
+
+
+class Unloaded(NamedTuple):
+    """Days whose events a copy alone has: how many, and a hash of their export."""
+
+    copy: int
+    first: int
+    end: int
+    events: int
+    digest: bytes
+
+
+def unload(connection: sqlite3.Connection, days: Unloaded) -> None:
+    """Record that the file has the events of some days no more, before they are deleted."""
+    connection.execute(
+        "/* cluster_tables.day */ insert into cluster_day (copy, first_day, end_day, events, digest)"
+        " values (?, ?, ?, ?, ?)",
+        days,
+    )
+    connection.execute(
+        "/* cluster_tables.unload */ update cluster_copy set own_day = ? where copy = ?", (days.end, days.copy)
+    )
+
+
+def unloaded_events(connection: sqlite3.Connection, website: int, end: int) -> int:
+    """Return how many events before a day ClickHouse alone has of a website."""
+    copy = copy_of(connection, website) if exist(connection) else None
+    days = [] if copy is None else unloaded_days(connection, copy.copy)
+    return sum(one.events for one in days if one.end <= end)
+
+
+def unloaded_days(connection: sqlite3.Connection, copy: int) -> list[Unloaded]:
+    """Return what was recorded of the days that a copy alone has, of which none has expired."""
+    rows = connection.execute(
+        "/* cluster_tables.days */ select cluster_day.* from cluster_day join cluster_copy using (copy)"
+        " where copy = ? and first_day >= from_day order by first_day",
+        (copy,),
+    )
+    return [Unloaded(*row) for row in rows]

@@ -77,11 +77,12 @@ Phase = Callable[[Step, Place], tuple[Place | None, int]]
 def begin(connection: sqlite3.Connection, website: int, plan: Plan, events: int, now_ms: int) -> int | None:
     """Insert a deletion, which runs; return its number, None where another one of the website runs.
 
-    Raises WebsiteDeleted.
+    Raises WebsiteDeleted, UnloadedDays.
     """
     check_exists(connection, website)
     if deletion_records.is_running(connection, website):
         return None
+    cluster_tables.end(connection, website, "deleted events" if plan.rule is None else "rewritten paths")
     return deletion_records.begin(connection, website, plan, events, now_ms)
 
 

@@ -126,7 +126,10 @@ class Part:
     def take(self, lines: Sequence[AnyLine]) -> None:
         """Store the new ones of the lines. Takes 10 to 13 µs a line."""
         events, sums, crawls = divided(lines)
-        cluster_tables.end(self._connection, self._website, "import")
+        try:
+            cluster_tables.end(self._connection, self._website, "import")
+        except cluster_tables.UnloadedDays as failure:
+            raise BadFile(str(failure)) from None
         if sums:
             self._take_sums(sums)
         if events:
@@ -440,7 +443,7 @@ def restore(connection: sqlite3.Connection, website: int, lines: Sequence[Line])
     """Store events that the website has had before under their ids, which are the numbers of their lines, within a
     transaction of the caller. Their days have no events but those that were restored."""
     visits = Visits(website)
-    visits.load(connection, visitors_of(lines), 0)
+    visits.load(connection, visitors_of(lines), None)
     _Restored(connection, website, Labels(), visits, UsedValues(), 0).take_events(lines)
 
 

@@ -62,6 +62,10 @@ def begin(connection: sqlite3.Connection, website: int, number: int, now_ms: int
         hint = "; stop `import --follow` first, after a kill by starting it once more" if state == FOLLOWING else ""
         raise CannotUndo(f"Import {number} is {state}: only a complete or interrupted import can be undone{hint}.")
     if state != UNDOING:
+        try:
+            cluster_tables.end(connection, website, "undone import")
+        except cluster_tables.UnloadedDays as failure:
+            raise CannotUndo(str(failure)) from None
         _save(connection, website, number, 0, _START)
     return record
 

@@ -166,10 +166,10 @@ class Visits:
         # Visitors who become shared with the next event of this import, and the import that has all their events.
         self._owner: dict[int, int] = {}
 
-    def load(self, connection: sqlite3.Connection, wanted: Mapping[int, Iterable[int]], number: int) -> None:
+    def load(self, connection: sqlite3.Connection, wanted: Mapping[int, Iterable[int]], number: int | None) -> None:
         """Replace the loaded visits by those of these visitors of each day. Takes 2 µs a visitor.
 
-        number: that of the import; 0 where the events are of none.
+        number: that of the import; None where the events are of none.
         """
         self._of.clear()
         self._own.clear()
@@ -187,7 +187,7 @@ class Visits:
             for visitor, *row in rows:
                 known.setdefault(visitor, []).append(visit_rows.visit_of(row))
             self._of |= known
-            if number and known and import_records.has_events(connection, self._website, day, number):
+            if number is not None and known and import_records.has_events(connection, self._website, day, number):
                 self._load_shared(connection, day, number, known)
 
     def _has_visits(self, connection: sqlite3.Connection, day: int) -> bool:

@@ -201,7 +201,7 @@ MANAGE_CODES = {
     "409": {
         *("website_exists", "too_many_websites", "too_many_definitions", "too_many_share_links"),
         *("too_many_alerts", "too_many_channels", "too_many_reports"),
-        *("no_secret", "preview_outdated", "deletion_running"),
+        *("no_secret", "preview_outdated", "deletion_running", "events_in_clickhouse"),
     },
     "413": {"body_too_large"},
     "415": {"unsupported_media_type", "unsupported_encoding"},

@@ -1178,6 +1178,7 @@ ErrorCode: TypeAlias = Literal[
     "unknown_deletion",
     "preview_outdated",
     "deletion_running",
+    "events_in_clickhouse",
     "unknown_alert",
     "unknown_channel",
     "unknown_report",

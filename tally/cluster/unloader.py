@@ -1,0 +1,104 @@
+"""Deletes the events of older days from the file, once ClickHouse has them for certain.
+
+The oldest final day that the file has is read from both, event by event, up to that day, once ClickHouse has it settled
+and keeps nothing else of it. Where both are equal, the day goes the way of days that expire
+(tally/maintenance/retention.py): values are counted, the state and the first day that the file has itself change in one
+transaction, then the rows are deleted. After a crash the next call continues. Where they differ the file keeps its
+events, and so do all later days.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+
+from tally.accounts.websites import day_offsets_ms
+from tally.clickhouse import listing
+from tally.clickhouse.client import NoAnswer, Refused
+from tally.clock import Clock
+from tally.cluster.archive import digest_of, exported
+from tally.cluster.servers import Servers
+from tally.cluster.shipper import Shipper
+from tally.cluster.worker import Worker
+from tally.errors import ApiError, log, where_it_failed
+from tally.maintenance import retention
+from tally.maintenance.rollup_builder import RollupBuilder
+from tally.sqlite.archive import FileArchive
+from tally.storage.cluster_tables import Copy, Unloaded, copy_of
+from tally.storage.node_database import NodeDatabase
+
+_PAUSE_S = 60.0
+
+
+class Unloader(Worker):
+    """Unloads days of a server's file. Used by the event loop alone. `builder` returns the file's rollup builder."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        shipper: Shipper,
+        database: NodeDatabase,
+        archive: FileArchive,
+        builder: Callable[[], RollupBuilder],
+        clock: Clock,
+        keep_days: int,
+    ) -> None:
+        self._servers, self._shipper, self._database, self._archive = servers, shipper, database, archive
+        self._builder, self._clock, self._keep_days = builder, clock, keep_days
+        # By copy: the day before which no rows are left.
+        self._deleted: dict[int, int] = {}
+        # Days that both have differently: reported once.
+        self._differs: set[tuple[int, int]] = set()
+        super().__init__()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_PAUSE_S)
+            try:
+                while await self.work():
+                    pass
+            except (Refused, NoAnswer, ApiError, sqlite3.Error) as failure:
+                log.warning("no day was unloaded to ClickHouse: %s", failure)
+            except Exception as failure:
+                log.error("unloading failed: %s", where_it_failed(failure))
+
+    async def work(self) -> bool:
+        """Unload a day of each website that has one; return whether there was any.
+
+        Raises Refused, NoAnswer, ApiError, sqlite3.Error.
+        """
+        unloaded = [await self._unload(*one) for one in await self._database.read(_joined)]
+        return any(unloaded)
+
+    async def _unload(self, website: int, offset_ms: int, copy: Copy) -> bool:
+        if copy.unloaded and self._deleted.get(copy.copy) != copy.own_day:
+            await self._builder().delete_unloaded(website, copy.own_day)
+            self._deleted[copy.copy] = copy.own_day
+        end = retention.first_kept(self._keep_days, self._clock.deletion_time_ms() + offset_ms)
+        found = await self._database.read(lambda connection: retention.next_day(connection, website, end))
+        if found is None or self._shipper.problem:
+            return False
+        days = await self._equal_days(website, copy, offset_ms, found[0])
+        if days is not None:
+            await self._builder().unload(website, found[1], days)
+        return days is not None
+
+    async def _equal_days(self, website: int, copy: Copy, offset_ms: int, day: int) -> Unloaded | None:
+        """Return the days up to one, if ClickHouse has them as the file has them, for good."""
+        client = self._servers.client
+        await self._servers.sync(copy.copy)
+        days = range(max(copy.from_day, copy.own_day), day + 1)
+        if await client.rows(listing.unsettled(copy.copy, days), {}):
+            return None
+        own = await digest_of(self._archive.rows(website, days))
+        if own == await digest_of(exported(client, copy.copy, offset_ms, days)):
+            return Unloaded(copy.copy, days.start, days.stop, *own)
+        if (copy.copy, day) not in self._differs:
+            self._differs.add((copy.copy, day))
+            log.error("day %d of website %d differs in ClickHouse: the database keeps its events", day, website)
+        return None
+
+
+def _joined(connection: sqlite3.Connection) -> list[tuple[int, int, Copy]]:
+    """Return (website, what its time has more than UTC, copy) of the complete copies."""
+    found = ((website, ms, copy_of(connection, website)) for website, ms in day_offsets_ms(connection).items())
+    return [(website, ms, copy) for website, ms, copy in found if copy is not None and copy.state == "joined"]
