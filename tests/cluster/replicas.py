@@ -209,12 +209,14 @@ _UNKNOWN = {
 }
 _REPLACED = (
     # The settings of modern tables, and a window of blocks that is known as well.
-    (r"( ttl .*)? settings fsync_after_insert.*", " settings replicated_deduplication_window = 10000"),
+    (r" settings fsync_after_insert.*", " settings replicated_deduplication_window = 10000"),
     # Dropping is always at once.
     (r"(drop table .*) sync$", r"\1"),
+    # Rows do not expire.
+    (r" ttl .* hour", ""),
     # A type that is an experiment there.
     (r"LowCardinality\(String\)", "String"),
-    (r" settings mutations_sync = \d$", ""),
+    (r" settings mutations_sync = [012]$", ""),
 )
 
 
