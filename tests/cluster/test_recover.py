@@ -166,7 +166,7 @@ def test_a_lost_machine_is_replaced(kept: Kept, serve: Serve, tmp_path: Path, cl
     import_some(kept, serve, tmp_path)
     gate = Gate(clickhouse)
     kept.url = gate.url
-    server = serve(*kept.options)
+    server = accepting(serve(*kept.options))
     kept.log_in(server)
     other = kept.change(server, "/websites", {"domain": "other.example", "name": "Other"})["id"]
     kept.change(server, f"/websites/{kept.id}/goals", BOUGHT)
@@ -194,7 +194,7 @@ def test_a_lost_machine_is_replaced(kept: Kept, serve: Serve, tmp_path: Path, cl
     assert "exists already" in kept.recover(fails=True)
     assert standby.process.stdout is not None
     standby.url = until(standby.process.stdout.readline).decode().removeprefix("listening on ").strip()
-    assert kept.figures(standby) == figures
+    assert kept.figures(accepting(standby)) == figures
     kept.log_in(standby)
     kept.key = value
     counted = standby.request("GET", f"/api/v1/websites/{other}/{RANGE}", None, {"Authorization": f"Bearer {value}"})
@@ -209,6 +209,11 @@ def test_a_lost_machine_is_replaced(kept: Kept, serve: Serve, tmp_path: Path, cl
     check_fence(kept, serve, lost)
     gate.shutdown()
     gate.server_close()
+
+
+def accepting(server: Server) -> Server:
+    until(lambda: server.request("GET", "/healthz").status == 200, 60)
+    return server
 
 
 def import_some(site: Kept, serve: Serve, folder: Path) -> None:
@@ -292,7 +297,7 @@ def test_a_change_is_answered_once_clickhouse_has_it(kept: Kept, serve: Serve, c
     assert "key file" in kept.run("serve", "--cluster-mode", "keep", "--clickhouse", clickhouse.url, fails=True).stderr
     gate = Gate(clickhouse)
     kept.url = gate.url
-    server = serve(*kept.options)
+    server = accepting(serve(*kept.options))
     kept.log_in(server)
     kept.change(server, "/websites", {"domain": "first.example", "name": ""})
     assert kept.is_copied("first.example")
