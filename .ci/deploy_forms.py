@@ -13,7 +13,8 @@ DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
 def main() -> None:
     """Raise an error that names the place where a file is not of its schema."""
     for path in sorted(DEPLOY.rglob("compose*.yaml")):
-        PyCompose.from_yaml(path.read_text()).validate()
+        # Without merge keys, which the schema's parser does not know.
+        PyCompose.from_yaml(yaml.safe_dump(yaml.safe_load(path.read_text()))).validate()
         print(path.relative_to(DEPLOY), "fits the Compose specification")
     for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()):
         version = kubernetes_validate.validate(one, "1.31", strict=True)

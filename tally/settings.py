@@ -610,6 +610,15 @@ class Settings:
         "days",
     )
     cluster_name: str = _setting("tally", "name of the database in ClickHouse", _database_name)
+    cluster_key: Path | None = _setting(
+        None,
+        "key file of age that encrypts accounts and websites in ClickHouse; needed by --cluster-mode keep",
+        _optional_path,
+        "file",
+    )
+    standby: str = _setting(
+        "no", "answer 503 until there is a database, as `cluster recover` makes it: yes or no", _one_of("yes", "no")
+    )
     metrics_token: str = _setting(
         "", "bearer token that /metrics requires; without it, /metrics answers this machine alone", _token
     )

@@ -21,12 +21,13 @@ from tally.cli.console import (
     add_website_argument,
     argument,
     database,
+    now_ms,
     say,
     show_row,
 )
 from tally.cli.transfer import require_space
 from tally.clickhouse.client import NoAnswer, Refused
-from tally.cluster import compare, join, leave, setup
+from tally.cluster import compare, join, leave, recover, setup
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import CannotFollow, last_shipped
 from tally.errors import ApiError
@@ -47,26 +48,32 @@ _WHERE = ("clickhouse", "cluster_name")
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """Add the commands of the group."""
     words = add_group(parser)
-    own = [
-        add_command(words, "check", _check, "check that ClickHouse can follow this database"),
-        add_command(words, "init", _init, "create the tables in ClickHouse and the outbox in the database"),
-        add_command(words, "join", _join, "copy to ClickHouse what the database has already, while the server runs"),
-        add_command(words, "compare", _compare, "put the same questions to both and print the first difference"),
-        add_command(words, "leave", _leave, "write one database file with everything, which needs no ClickHouse"),
-        add_command(words, "status", _status, "show what ClickHouse has, and which websites it answers"),
-    ]
-    own[1].add_argument(
+    add_command(words, "check", _check, "check that ClickHouse can follow this database")
+    init = add_command(words, "init", _init, "create the tables in ClickHouse and the outbox in the database")
+    init.add_argument(
         "--again", action="store_true", help="delete what ClickHouse has of this or another file, and begin anew"
     )
-    for one in own[2:4]:
-        add_website_argument(one, nargs="?", help="id or domain (default: all websites)")
-    own[2].add_argument("--again", action="store_true", help="also copy websites whose copy is complete")
-    own[4].add_argument("file", metavar="FILE", help="file to write, which must not exist")
-    add_setting(own[4], "min_free_disk")
-    own[3].add_argument("--days", metavar="N", type=argument(_days), help="the last N days (default: 1, 7, 30 and 365)")
-    for one in own:
+    joined = add_command(
+        words, "join", _join, "copy to ClickHouse what the database has already, while the server runs"
+    )
+    joined.add_argument("--again", action="store_true", help="also copy websites whose copy is complete")
+    compared = add_command(words, "compare", _compare, "put the same questions to both and print the first difference")
+    compared.add_argument(
+        "--days", metavar="N", type=argument(_days), help="the last N days (default: 1, 7, 30 and 365)"
+    )
+    for command in (joined, compared):
+        add_website_argument(command, nargs="?", help="id or domain (default: all websites)")
+    add_command(words, "status", _status, "show what ClickHouse has, and which websites it answers")
+    left = add_command(words, "leave", _leave, "write one database file with everything, which needs no ClickHouse")
+    left.add_argument("file", metavar="FILE", help="file to write, which must not exist")
+    add_setting(left, "min_free_disk")
+    recovered = add_command(
+        words, "recover", _recover, "make a new database from ClickHouse, after the loss of a machine"
+    )
+    add_setting(recovered, "cluster_key")
+    for command in words.choices.values():
         for name in _WHERE:
-            add_setting(one, name)
+            add_setting(command, name)
 
 
 def _days(text: str) -> int:
@@ -150,8 +157,10 @@ async def _compare_all(settings: Settings, websites: Iterable[Website], days: in
                 async for difference in both.differences(website, days):
                     if difference is not None:
                         say(f"{domain}: {difference.question}")
-                        say(f"  SQLite:     {difference.sqlite[:2_000]}")
-                        say(f"  ClickHouse: {difference.clickhouse[:2_000]}")
+                        pairs = enumerate(zip(difference.sqlite, difference.clickhouse, strict=False))
+                        begin = max(next((n for n, pair in pairs if pair[0] != pair[1]), 0) - 500, 0)
+                        say(f"  SQLite:     {difference.sqlite[begin:][:2_000]}")
+                        say(f"  ClickHouse: {difference.clickhouse[begin:][:2_000]}")
                         raise Failure("Both differ: see above.")
                     equal += 1
             except CannotFollow as reason:
@@ -217,6 +226,19 @@ def _state_of(connection: Connection, website: Website) -> str:
     return {"joined": "ClickHouse answers", "joining": "SQLite answers: being joined, or interrupted"}.get(
         state, f"SQLite answers: {reason}; join it again"
     )
+
+
+def _recover(given: argparse.Namespace, settings: Settings) -> None:
+    key = settings.cluster_key or given.parser.error("name the key file: --cluster-key FILE")
+    say(f"database: {settings.db.resolve()}")
+    progress = Progress("events", 0, in_lines=True)
+    try:
+        copy = _run(given, settings, recover.recover(settings, key, now_ms(), progress.show))
+    except OSError as failure:
+        raise Failure(str(failure)) from None
+    finally:
+        progress.end()
+    say(f"recovered, with accounts and websites as of {iso(copy.at_ms)}: start the server with --cluster-mode keep")
 
 
 def _chosen(connection: Connection, given: argparse.Namespace) -> list[Website]:

@@ -58,6 +58,11 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 def run_server(settings: Settings, *contexts: Callable[["Application"], AsyncIterator[None]]) -> None:
     """Run a server until a signal arrives, within further cleanup contexts. Raises BadSetting, BadDatabase, Failure."""
     logging.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
+    if settings.standby == "yes" and not settings.db.exists():
+        from tally.cli.standby import wait  # here: no other server needs it
+
+        if not wait(settings):
+            return
     # Before the first thread, which would have a heap of its own.
     _tune_malloc()
     # Few objects become garbage during a start, and each collection traverses all of them (a tenth of the time).

@@ -22,11 +22,13 @@ _VISIT = (
     "v_start Int64, v_ms UInt32, v_views UInt32, v_events UInt32, v_number UInt32, v_sends UInt8,"
     " entry_page LowCardinality(String), exit_page LowCardinality(String)"
 )
+# Of a server's outbox: what a shipment that was never complete has left is deleted by it (tally/cluster/recover.py).
+_BATCH = "batch UInt64"
 _MEASURES = ", ".join(f"{name} Nullable(Int64)" for name in MEASURES)
 # By table: columns, partition, order.
 TABLES = {
     # Traffic of days that are not settled: each event with the source that it was sent with.
-    "event": (f"{_PLACE}, {_EVENT}", "day", "website, day, visitor, ts, id"),
+    "event": (f"{_PLACE}, {_EVENT}, {_BATCH}", "day", "website, day, visitor, ts, id"),
     # Traffic of settled days: with what is known of its visit, and the visit's source in place of the event's own.
     # `v_sends`: whether the source is that of the event.
     "settled": (
@@ -43,30 +45,47 @@ TABLES = {
     # Web vitals, leaves and events of experiments. A leave whose values have increased has several rows.
     "measure": (
         f"{_PLACE}, type UInt8, visitor Int64, {_TEXTS}, experiment LowCardinality(String),"
-        f" variant LowCardinality(String), goal LowCardinality(String), value Nullable(Float64), {_MEASURES}",
+        f" variant LowCardinality(String), goal LowCardinality(String), value Nullable(Float64), {_MEASURES}, {_BATCH}",
         "intDiv(day, 32)",
         "website, type, day, ts, id",
     ),
     # Points of heatmaps: without time and visitor.
     "heat": (
         "website UInt32, day UInt16, pathname LowCardinality(String), width UInt8, kind UInt8, y UInt32, x UInt8,"
-        " points UInt64",
+        f" points UInt64, {_BATCH}",
         "intDiv(day, 32)",
         "website, pathname, day, width, kind, y, x",
     ),
     # Imported sums by value of a field, which count on days without events.
     "day_sum": (
-        "website UInt32, day UInt16, field UInt8, value LowCardinality(String),"
+        "website UInt32, day UInt16, field UInt8, value LowCardinality(String), import UInt32, known UInt8,"
         f" {', '.join(f'{name} UInt64' for name in FIGURES)}",
         "tuple()",
         "website, field, day, value",
     ),
+    # In --cluster-mode keep: table event_id of the database file, with its numbers of websites. A newer row counts.
+    "event_id": (
+        "website_number UInt32, minute_ms Int64, digest String, arrived_ms Int64, row_ts Int64, row_id Int64,"
+        f" {_BATCH}",
+        "intDiv(arrived_ms, 86400000)",
+        "website_number, minute_ms, digest",
+    ),
+    # In keep: copies that began with the first events of a website; of others the control copy knows in time.
+    "copy": (
+        f"website UInt32, day UInt16 default 65535, number UInt32, day_offset_minutes Int32, {_BATCH}",
+        "tuple()",
+        "website",
+    ),
+    # The small tables of the database file, encrypted (tally/cluster/control.py). The greatest number is the newest.
+    "control": ("series String, number UInt64, at_ms Int64, schema UInt32, body String", "tuple()", "number"),
     # The batches of a server's outbox that are stored completely: the last of each shipment.
     "shipped": ("series String, number UInt64", "tuple()", "series, number"),
     # Which server ships: that of the newest series. An older one stops once it reads of a newer one.
     "series": ("series String, number UInt64, node String, begun DateTime default now()", "tuple()", "number, series"),
 }
 OF_WEBSITES = tuple(name for name, (columns, _, _) in TABLES.items() if columns.startswith("website "))
+# Accepted events are known by their event_id for 72 hours.
+_TTL = {"event_id": " ttl toDateTime(intDiv(arrived_ms, 1000)) + interval 73 hour"}
 _DURABLE = {
     # An insert is on the disk before it is answered.
     "fsync_after_insert": 1,
@@ -92,7 +111,7 @@ def create_table(table: str, *, is_replicated: bool, name: str = "") -> str:
     engine = f"ReplicatedMergeTree({place})" if is_replicated else "MergeTree"
     return (
         f"create table {name or table} ({columns}) engine = {engine}"
-        f" partition by {partition} order by ({order}) settings {written}"
+        f" partition by {partition} order by ({order}){_TTL.get(table, '')} settings {written}"
     )
 
 
@@ -127,7 +146,12 @@ def sync(table: str) -> str:
     return f"system sync replica {table}"
 
 
+def delete_where(table: str, condition: str, *, waits_for: int) -> str:
+    """Return the statement that deletes rows. It waits for 0 nothing, 1 the server that is asked, 2 all replicas."""
+    return f"alter table {table} delete where {condition} settings mutations_sync = {waits_for}"
+
+
 def delete_of(table: str, website: int, before_day: int | None) -> str:
     """Return the statement that deletes the rows of a website, of all days or those before one, on all replicas."""
     days = "" if before_day is None else f" and day < {before_day}"
-    return f"alter table {table} delete where website = {website}{days} settings mutations_sync = 2"
+    return delete_where(table, f"website = {website}{days}", waits_for=2)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tally.accounts.websites import all_websites, has_data
 from tally.cluster.confirmed_commit import ConfirmedCommit
+from tally.cluster.control import Control
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
 from tally.cluster.servers import Servers
@@ -101,6 +102,9 @@ class KeepEngine(FollowEngine):
         )
         own = self.servers, self.shipper, database, self.archive, lambda: self.work.builder
         self.unloader = Unloader(*own, node.clock, node.settings.cluster_keep_days)
+        self.control = node.registry.elsewhere = Control(
+            self.servers, database, node.clock, node.settings, lambda: bool(self.shipper.problem)
+        )
 
     async def open(self) -> None:
         """Open the engine where every website with events has a complete copy. Raises BadDatabase."""
@@ -111,11 +115,13 @@ class KeepEngine(FollowEngine):
                 " start the server with --cluster-mode follow, run `analytics-server cluster join`, then use keep"
             )
         await super().open()
+        self.control.start()
         self.unloader.start()
 
     async def close(self) -> None:
         """Close the engine; requests whose events are not confirmed yet have no answer."""
         await self.unloader.stop()
+        await self.control.stop()
         await super().close()
         self.confirmed.close()
 
@@ -128,7 +134,7 @@ class KeepEngine(FollowEngine):
         from tally.cluster.metrics import confirmation  # here: imported after the server listens
 
         yield from super().metrics()
-        yield from confirmation(self.confirmed)
+        yield from confirmation(self.confirmed, self.control)
 
 
 def _incomplete(connection: sqlite3.Connection) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, Metric
 
 from tally.cluster.confirmed_commit import ConfirmedCommit
+from tally.cluster.control import Control
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
 from tally.cluster.shipper import Shipper
@@ -29,7 +30,7 @@ def families(shipper: Shipper, outbox: Outbox, reports: FollowReports) -> Iterat
     yield family
 
 
-def confirmation(confirmed: ConfirmedCommit) -> Iterator[Metric]:
+def confirmation(confirmed: ConfirmedCommit, control: Control) -> Iterator[Metric]:
     """Yield the families of `--cluster-mode keep`."""
     help = "Time from the commit of a request until ClickHouse had confirmed its events."
     yield histogram("tally_cluster_confirm_seconds", help, confirmed.took, 1e9)
@@ -39,3 +40,5 @@ def confirmation(confirmed: ConfirmedCommit) -> Iterator[Metric]:
     )
     help = "Whether events are refused because of ClickHouse."
     yield gauge("tally_cluster_refusing", help, int(bool(confirmed.refusal)))
+    help = "Whether ClickHouse has the newest accounts and websites: 1, or 0 after a failure."
+    yield gauge("tally_cluster_control_up", help, int(not control.problem))

@@ -12,6 +12,7 @@ Where ClickHouse is away for long, the outbox is bounded: beyond MAX_BYTES all c
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import orjson
@@ -54,7 +55,8 @@ class Shipment(NamedTuple):
 class Outbox:
     """Stores the batches. `take` and `keep` are called on the writer's thread, as the rest of a commit.
 
-    is_strict: a commit that cannot be shipped is refused; otherwise it is stored, and ends what it is missing in.
+    is_strict: a commit that cannot be shipped is refused; otherwise it is stored, and ends what it is missing in. The
+    event_ids are shipped as well, and which copies have begun: what another machine needs in place of this one.
     """
 
     def __init__(self, *, is_strict: bool = False) -> None:
@@ -83,7 +85,8 @@ class Outbox:
     def take(self, connection: sqlite3.Connection, decision: Decision, rows: Rows) -> None:
         """Store what a commit has stored of websites with a copy, in its transaction. Raises ApiError 503."""
         self._taken = (self.last, 0)
-        copies = self._copies(connection, decision.offsets)
+        begun: list[Row] = []
+        copies = self._copies(connection, decision.offsets, begun)
         if self.is_strict and len(copies) < len(decision.offsets):
             self._give_up(connection, "a website has no copy in ClickHouse: run `analytics-server cluster join`")
         if not copies:
@@ -92,18 +95,21 @@ class Outbox:
             self._give_up(connection, "ClickHouse was away for too long")
             return
         try:
-            bodies = batch_of(_stored(connection, decision, rows, copies))
-            for row in _increased(connection, decision, copies):
-                bodies["measure"] = bodies.get("measure", b"") + orjson.dumps(row) + b"\n"
+            tables = rows_of(_stored(connection, decision, rows, copies))
+            tables["measure"] += _increased(connection, decision, copies)
+            # A commit whose outcome was unknown may have been stored.
+            stored = connection.execute("/* outbox.last */ select max(number) from cluster_outbox").fetchone()[0]
+            number = max(self.last, stored or 0) + 1
+            if self.is_strict:
+                tables |= {"event_id": [*_event_ids(decision, copies)], "copy": begun}
+            for row in chain.from_iterable(tables.values()):
+                row["batch"] = number
+            packed = [(number, name, zlib.compress(lines_of(own), _LEVEL)) for name, own in tables.items() if own]
         except (KeyError, TypeError, ValueError) as failure:
             # A fault here must not keep an event from being stored.
             log.error("a commit cannot be shipped: %s", where_it_failed(failure))
             self._give_up(connection, "a commit could not be shipped")
             return
-        # A commit whose outcome was unknown may have been stored.
-        stored = connection.execute("/* outbox.last */ select max(number) from cluster_outbox").fetchone()[0]
-        number = max(self.last, stored or 0) + 1
-        packed = [(number, name, zlib.compress(body, _LEVEL)) for name, body in bodies.items()]
         if packed:
             connection.executemany(
                 "/* outbox.take */ insert into cluster_outbox (number, name, body) values (?, ?, ?)", packed
@@ -120,16 +126,18 @@ class Outbox:
         self._refused_for = reason
         raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S)
 
-    def _copies(self, connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, int]:
+    def _copies(self, connection: sqlite3.Connection, offsets: Mapping[int, int], begun: list[Row]) -> dict[int, int]:
+        """Return the copies of websites. `begun` gets rows of those that begin."""
         copies = {}
-        for website in websites:
+        for website, offset_ms in offsets.items():
             copy = cluster_tables.copy_of(connection, website)
             if copy is not None:
                 copies[website] = copy.copy
             elif (website in self._empty or website >= self._next_website) and not cluster_tables.has_any_copy(
                 connection, website
             ):
-                copies[website] = cluster_tables.begin(connection, website, "joined")
+                copies[website] = number = cluster_tables.begin(connection, website, "joined")
+                begun.append({"website": number, "number": website, "day_offset_minutes": offset_ms // 60_000})
         return copies
 
     def keep(self) -> None:
@@ -185,11 +193,6 @@ class Outbox:
         self.bytes -= freed
 
 
-def batch_of(stored: Iterable[StoredRow]) -> dict[str, bytes]:
-    """Return the rows of events by table, as lines of JSON."""
-    return {name: lines_of(rows) for name, rows in rows_of(stored).items() if rows}
-
-
 def lines_of(rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Return rows as lines of JSON."""
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
@@ -209,6 +212,15 @@ def _stored(
         minutes = decision.offsets[number] // 60_000
         website = event.website._replace(number=copies[number], day_offset_minutes=minutes)
         yield StoredRow(event._replace(website=website), id, visitor, texts[label])
+
+
+def _event_ids(decision: Decision, copies: Mapping[int, int]) -> Iterator[Row]:
+    for website, minute_ms, digest, arrived_ms, row_ts, row_id in decision.event_ids:
+        if website in copies:
+            yield {
+                **{"website_number": website, "minute_ms": minute_ms, "digest": digest.hex()},
+                **{"arrived_ms": arrived_ms, "row_ts": row_ts or 0, "row_id": row_id or 0},
+            }
 
 
 def _increased(connection: sqlite3.Connection, decision: Decision, copies: Mapping[int, int]) -> Iterator[Row]:

@@ -6,7 +6,7 @@ one of the certificate's, otherwise to the first of these, so that no request ch
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tally.http.connections import HEAD_S, Connection, Connections
@@ -33,7 +33,7 @@ class PlainPort:
 
     def connect(self, connections: Connections) -> "PlainConnection":
         """Return the protocol of a new connection."""
-        return PlainConnection(connections, self)
+        return PlainConnection(connections, self.answer)
 
     def answer(self, head: bytes) -> bytes:
         """Return the response to a request's head."""
@@ -56,11 +56,11 @@ class PlainPort:
 
 
 class PlainConnection(Connection):
-    """One connection: its request is answered, then it is closed."""
+    """One connection: its request, of which `answer` gets the head, is answered, then it is closed."""
 
-    def __init__(self, connections: Connections, port: PlainPort) -> None:
+    def __init__(self, connections: Connections, answer: Callable[[bytes], bytes]) -> None:
         super().__init__(connections)
-        self._port = port
+        self._answer = answer
         self._head = b""
         self._is_answered = False
 
@@ -72,12 +72,15 @@ class PlainConnection(Connection):
         self._head += data
         if b"\r\n\r\n" in self._head or len(self._head) > MAX_HEAD_BYTES:
             self._is_answered = True
-            self.transport.write(self._port.answer(self._head))
+            self.transport.write(self._answer(self._head))
             self._head = b""
             self.release_heads()
             # Closed by the client or at the deadline: closing with unread bytes resets it, and the response is lost.
             self.deadline_s = self._loop.time() + HEAD_S
-            self.transport.write_eof()
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+            else:
+                self.transport.close()
 
 
 def _response(status: int, text: str, *lines: str) -> bytes:

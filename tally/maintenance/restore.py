@@ -64,7 +64,7 @@ def restore(file: Path, db: Path, now_ms: int, name: str = "") -> list[Path]:
             check(copy, file, _HINT)
         check_schema(copy, file, _HINT)
         _prepare(copy, name or file.name, now_ms)
-        _give_and_sync(copy, db)
+        give_and_sync(copy, db)
         kept = _replace(copy, db, now_ms)
         _delete_uploads(db)
         return kept
@@ -183,7 +183,8 @@ def _keep(db: Path, kept: Path) -> None:
         os.rename(db, kept)
 
 
-def _give_and_sync(copy: Path, db: Path) -> None:
+def give_and_sync(copy: Path, db: Path) -> None:
+    """Give a complete copy the owner of the database, or of its directory, and have it on the disk."""
     file = os.open(copy, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         set_owner(file, db)

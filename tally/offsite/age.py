@@ -16,12 +16,28 @@ from tally.offsite.destination import DestinationError, missing_library
 
 SUFFIX = ".age"
 _IDENTITY = re.compile("AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}")
+_RECIPIENT = re.compile("age1[02-9ac-hj-np-z]{58}")
 
 
 def check_recipients(recipients: Sequence[str]) -> None:
     """Raise DestinationError where pyrage is missing or a recipient has a typing error."""
     if recipients:
         _recipients(_pyrage(), recipients)
+
+
+def recipients_in(file: Path) -> list[str]:
+    """Return the public keys of the private keys in a file, as `age-keygen` writes it, or those in it where it has no
+    private key. Raises DestinationError, also where other users can read it."""
+    pyrage = _pyrage()
+    words = _words(file)
+    if file.stat().st_mode & 0o077:
+        raise DestinationError(f"{file} can be read by other users: chmod 600 {file}")
+    found = [str(pyrage.x25519.Identity.from_str(word).to_public()) for word in words if _IDENTITY.fullmatch(word)]
+    found = found or [word for word in words if _RECIPIENT.fullmatch(word)]
+    if not found:
+        raise DestinationError(f"{file} has no key of age: name the file that age-keygen has written.")
+    check_recipients(found)
+    return found
 
 
 def encrypt(source: BinaryIO, target: BinaryIO, recipients: Sequence[str]) -> None:
@@ -61,13 +77,16 @@ def _recipients(pyrage: Any, recipients: Sequence[str]) -> list[Any]:
     return parsed
 
 
-def _identities(pyrage: Any, file: Path) -> list[Any]:
+def _words(file: Path) -> list[str]:
     try:
-        words = file.read_text("utf-8").split()
+        return file.read_text("utf-8").split()
     except (OSError, ValueError) as failure:
         reason = failure.strerror if isinstance(failure, OSError) else "not a text"
         raise DestinationError(f"The identity file {file} cannot be read: {reason}.") from None
-    identities = [pyrage.x25519.Identity.from_str(word) for word in words if _IDENTITY.fullmatch(word)]
+
+
+def _identities(pyrage: Any, file: Path) -> list[Any]:
+    identities = [pyrage.x25519.Identity.from_str(word) for word in _words(file) if _IDENTITY.fullmatch(word)]
     if not identities:
         raise DestinationError(f"{file} has no line AGE-SECRET-KEY-1...: name the file that age-keygen has written.")
     return identities

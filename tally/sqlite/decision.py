@@ -132,6 +132,7 @@ class Decision:
         # Events whose experiment was replaced by `(other)` before values are checked, by website and field.
         self._replaced_experiments: Counter[tuple[int, int]] = Counter()
         self.check: Check | None = None
+        self.event_ids: list[event_ids.Stored] = []
         self._renewed: dict[event_ids.Key, int] = {}
         # Events by (website, month), where the account's plan has a limit.
         self._of_website: dict[tuple[int, int], int] = {}
@@ -271,7 +272,9 @@ class Decision:
         if self.check is not None:
             self.check.store(lambda texts: self._decider.numbers_of(connection, texts))
         new = [key for key, leave in self._left.items() if leave.place is not None]
-        event_ids.store(connection, self._renewed, self._left_before | dict(zip(new, leaves, strict=True)))
+        self.event_ids = event_ids.store(
+            connection, self._renewed, self._left_before | dict(zip(new, leaves, strict=True))
+        )
         self._increase(connection)
         _each(
             connection,

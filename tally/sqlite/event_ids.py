@@ -31,6 +31,9 @@ Key = tuple[int, int, bytes]
 Row = tuple[int, int]
 """The ts and id of a row."""
 
+Stored = tuple[int, int, bytes, int, int | None, int | None]
+"""A row of the table."""
+
 _TIME = re.compile("[1-9][0-9]{12}")
 _NO_URL = ("", "", "")
 # The fields of Event from here on are those of measurements.
@@ -92,14 +95,17 @@ def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> tuple[dict[
     return times, rows
 
 
-def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int], rows_of_leaves: Mapping[Key, Row]) -> None:
-    """Store when each event, or its newest copy, arrived."""
-    rows = [
+def store(
+    connection: sqlite3.Connection, arrived_ms: Mapping[Key, int], rows_of_leaves: Mapping[Key, Row]
+) -> list[Stored]:
+    """Store when each event, or its newest copy, arrived; return the rows."""
+    rows: list[Stored] = [
         (website, minute_ms if minute_ms == minute_of(ms) else 0, digest, ms, *rows_of_leaves.get(key, (None, None)))
         for key, ms in arrived_ms.items()
         for website, minute_ms, digest in (key,)
     ]
     insert(connection, "event_ids", "event_id", rows, "insert or replace")
+    return rows
 
 
 def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:

@@ -84,6 +84,11 @@ def exist(connection: sqlite3.Connection) -> bool:
     return found.fetchone() is not None
 
 
+def series(connection: sqlite3.Connection) -> str:
+    """Return the series of the file's batches."""
+    return str(connection.execute("/* cluster_tables.series */ select series from cluster_state").fetchone()[0])
+
+
 def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
     """Return the copy of a website, None where it has none."""
     row = connection.execute(

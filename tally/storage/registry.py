@@ -9,7 +9,7 @@ import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from tally.accounts.api_keys import ApiKey, key_digest, key_salt, record_key_use
 from tally.accounts.usage import USAGE_WARNINGS, month_of
@@ -29,6 +29,19 @@ REFRESH_S = 0.02
 NOTE_USE_NS = 60_000_000_000
 
 
+class Elsewhere(Protocol):
+    """What keeps a copy of accounts, websites and what belongs to them on other machines (tally/cluster/control.py)."""
+
+    def state(self, connection: sqlite3.Connection) -> bytes:
+        """Return a digest of what is copied."""
+
+    def check(self) -> None:
+        """Raise ApiError where a change cannot be copied now. Called on the writer's thread, as `state`."""
+
+    async def copy(self) -> None:
+        """Copy what is committed. Raises ApiError."""
+
+
 class Registry:
     """Accounts, websites and keys. `event_limit` returns the events per month of a plan, None where unlimited."""
 
@@ -38,6 +51,7 @@ class Registry:
         self.event_limit = event_limit
         # Called after another process has written, before its accounts are known here.
         self.others_wrote: Callable[[], Awaitable[None]] | None = None
+        self.elsewhere: Elsewhere | None = None
         # How often what another process has written was read.
         self.changes_elsewhere = 0
         self._database, self._clock = database, clock
@@ -114,23 +128,31 @@ class Registry:
     ) -> T:
         """Return what a function that writes returns, called with a connection and arguments in one transaction.
 
-        The change takes effect at once. Raises ApiError 503.
+        The change takes effect at once. Raises ApiError 503; where the change could not be copied elsewhere in time, it
+        has taken effect nevertheless.
         """
         database, month = self._database, month_of(self._clock.wall_ms())
+        elsewhere = self.elsewhere
 
-        def do(connection: sqlite3.Connection) -> tuple[T, AccountCache]:
+        def do(connection: sqlite3.Connection) -> tuple[T, AccountCache, bool]:
             with transaction(connection):
+                before = elsewhere.state(connection) if elsewhere else b""
                 result = step(connection, *args, **kwargs)
+                is_to_copy = elsewhere is not None and elsewhere.state(connection) != before
+                if elsewhere is not None and is_to_copy:
+                    elsewhere.check()
             database.health.files.check_database()
             database.health.files.check_log()
-            return result, registry(connection, month)
+            return result, registry(connection, month), is_to_copy
 
         if database.is_closing:
             raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S)
         database.health.refuse()
         with database.reporting("an owner's change"):
-            result, self.cache = await database.writer.run(do)
+            result, self.cache, is_to_copy = await database.writer.run(do)
         self._changes_here += 1
+        if elsewhere is not None and is_to_copy:
+            await elsewhere.copy()
         return result
 
     async def write_key_uses(self, is_last: bool = False) -> None:

@@ -75,6 +75,10 @@ def engine_of(settings: Settings) -> EngineFactory:
         raise ValueError(f"--cluster-mode {settings.cluster_mode} needs --clickhouse URL")
     from tally.cluster.engine import FollowEngine, KeepEngine  # here: no other server needs them
 
+    if settings.cluster_mode == "keep":
+        from tally.cluster.control import recipients_of  # raises BadSetting before anything is opened
+
+        recipients_of(settings.cluster_key)
     cluster_engine = KeepEngine if settings.cluster_mode == "keep" else FollowEngine
     return lambda node: cluster_engine(node, _goals(node))
 

@@ -58,6 +58,16 @@ def front() -> str:
     return f"http://127.0.0.1:{int(process.stdout.readline())}"
 
 
+def new_key_file(folder: Path, name: str = "key.txt") -> Path:
+    """Return a file with a private key of age, as age-keygen writes it."""
+    import pyrage  # here: the test that needs it names the extra
+
+    file = folder / name
+    file.touch(0o600)
+    file.write_text(f"# created: now\n{pyrage.x25519.Identity.generate()}\n")
+    return file
+
+
 @functools.cache
 def database_of(path: Path) -> str:
     """Return the name of the database in ClickHouse of a database file."""

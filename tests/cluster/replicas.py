@@ -212,9 +212,11 @@ _REPLACED = (
     (r" settings fsync_after_insert.*", " settings replicated_deduplication_window = 10000"),
     # Dropping is always at once.
     (r"(drop table .*) sync$", r"\1"),
+    # Rows do not expire.
+    (r" ttl .* hour", ""),
     # A type that is an experiment there.
     (r"LowCardinality\(String\)", "String"),
-    (r" settings mutations_sync = 2$", ""),
+    (r" settings mutations_sync = [012]$", ""),
 )
 
 

@@ -305,7 +305,7 @@ def test_kills_of_both_at_random_moments_lose_and_double_nothing(
     server = serve(*site.options)
     site.cluster("join")
     rng = random.Random(11)
-    for turn in range(14):
+    for turn in range(10):
         stop = threading.Event()
 
         def send(first: int, server: Server = server, stop: threading.Event = stop) -> None:
@@ -337,8 +337,11 @@ def test_kills_of_both_at_random_moments_lose_and_double_nothing(
     assert server.terminate() == 0
 
 
-async def compare_all(both: Comparison, connection: sqlite3.Connection) -> None:
+async def compare_all(both: Comparison, connection: sqlite3.Connection, number: int | None) -> None:
+    """Compare a website, or all."""
     for website in all_websites(connection):
+        if number not in (None, website.number):
+            continue
         found = [one async for one in both.differences(website, DAYS)]
         assert found
         assert not any(found), next(filter(None, found))
@@ -385,7 +388,8 @@ async def aged(db: Path, clickhouse: ClickHouse) -> None:
                     pass
             ((first_day,),) = clickhouse.rows("select min(day) from event")
             assert first_day == TODAY - 4
-            await compare_all(both, connection)
+            # Retention has changed the first one alone.
+            await compare_all(both, connection, 1 if keep_days else None)
             await compare_beyond_retention(app)
         while clickhouse.rows(f"select count() from event where website = 1 and day < {TODAY - KEEP}") != [[0]]:
             await asyncio.sleep(0.1)

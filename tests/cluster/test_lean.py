@@ -33,7 +33,7 @@ from tally.timestamps import iso
 from tally.transfer import undo
 from tally.transfer.exporter import json_lines, write_export
 from tally.transfer.files import BadFile
-from tests.cluster.engine import needs_clickhouse
+from tests.cluster.engine import needs_clickhouse, new_key_file
 from tests.cluster.test_follow import ClickHouse, clickhouse
 from tests.support.aged_database import DAY_MS, TODAY, built_database, import_lines, old_rows, sql
 from tests.support.app import ROOT, App, ManualClock
@@ -77,7 +77,8 @@ class Lean:
     """The server of a file whose older days are unloaded, step by step."""
 
     def __init__(self, db: Path, clickhouse: ClickHouse, patch: pytest.MonkeyPatch) -> None:
-        words: Any = {"clickhouse": (clickhouse.url,), "cluster_mode": "keep"}
+        key = new_key_file(db.parent)
+        words: Any = {"clickhouse": (clickhouse.url,), "cluster_mode": "keep", "cluster_key": key}
         self.db, self.clickhouse, self.patch, self.settings = db, clickhouse, patch, Settings(db=db, **words)
         self.servers = Servers(self.settings.clickhouse, self.settings.cluster_name)
         self.app = App(self.settings, ManualClock(), lambda node: KeepEngine(node))

@@ -29,12 +29,13 @@ def test_requests_follow_the_server_that_is_healthy(tmp_path: Path, serve: Serve
         file.parent.mkdir()
     keys = [new_file(file) for file in files]
 
-    def started(number: int) -> Server:
-        return serve(*NO_RATE_LIMITS, "--port", str(ports[number]), db=files[number])
+    def started(number: int, *options: str) -> Server:
+        return serve(*NO_RATE_LIMITS, *options, "--port", str(ports[number]), db=files[number])
 
-    active, other = started(0), started(1)
+    # Without a file, which `cluster recover` makes there.
     away = files[1].rename(files[1].with_name("away"))
-    until(lambda: other.request("GET", "/healthz").status == 503)
+    active, other = started(0), started(1, "--standby", "yes")
+    assert other.request("GET", "/healthz").status == 503
     proxy = proxies.Proxy("haproxy", text, "", tmp_path / "proxy")
 
     def sent() -> int:

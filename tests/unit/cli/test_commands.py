@@ -1044,6 +1044,7 @@ WRONG_USAGE = (
     ("cluster compare --days 0", "must be a whole number of at least 1"),
     ("cluster leave", "the following arguments are required: FILE"),
     ("cluster status extra", "unexpected argument 'extra'"),
+    ("cluster recover", "name the key file: --cluster-key FILE"),
 )
 
 
