@@ -38,6 +38,8 @@ from tally.transfer.import_writer import restore
 
 # A page is some 10 MB.
 _ROWS = 10_000
+# Each sorts its day.
+_PAGE_S = 600
 # Above every day of the tables, and every id.
 ALL_DAYS, ALL_IDS = range(1 << 16), 1 << 62
 _VITALS = (VITALS, LEAVE)
@@ -149,8 +151,8 @@ def _both(some: range, others: range) -> range:
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[Servers]:
-    """Yield the servers of the settings."""
-    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
+    """Yield the servers of the settings, for a command that reads whole days."""
+    servers = Servers(settings.clickhouse, settings.cluster_name, max(settings.query_seconds, _PAGE_S))
     try:
         yield servers
     finally:

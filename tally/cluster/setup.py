@@ -19,6 +19,10 @@ from tally.settings import Settings
 from tally.storage import cluster_tables
 from tally.storage.database import Connection, statements, transaction
 
+_KEPT_ELSEWHERE = (
+    "these tables may be all that there is of another file's events: `analytics-server cluster recover` reads them; to"
+    " delete them, drop the database in ClickHouse"
+)
 _TRIES = "tally_check"
 
 
@@ -79,9 +83,14 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
 
     Raises CannotFollow, Refused, NoAnswer, ApiError.
     """
-    series = _series(connection, again=again)
     for url in settings.clickhouse:
         await create_database(url, settings)
+    if again:
+        async with _client(settings.clickhouse[0], settings.cluster_name, settings) as client:
+            await _refuse_to_delete(connection, client)
+    with transaction(connection):
+        series = _series(connection, again=again)
+    for url in settings.clickhouse:
         async with _client(url, settings.cluster_name, settings) as client:
             if again:
                 for table in TABLES:
@@ -98,6 +107,15 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
         if newest and newest[0][0] != series:
             raise CannotFollow(OTHER_SERIES)
         await begin_series(client, socket.gethostname(), series, is_begun=bool(newest))
+
+
+async def _refuse_to_delete(connection: Connection, client: Client) -> None:
+    """Raise CannotFollow where the tables may be all that there is of another file's events."""
+    present = {name for (name,) in await client.rows("show tables", {})}
+    if {"series", "control"} <= present and await client.rows("select 1 from control limit 1", {}):
+        newest = await client.rows("select series from series order by number desc, series desc limit 1", {})
+        if not cluster_tables.exist(connection) or [[cluster_tables.series(connection)]] != newest:
+            raise CannotFollow(_KEPT_ELSEWHERE)
 
 
 async def begin_series(client: Client, node: str, series: str = "", *, is_begun: bool = False) -> str:
@@ -126,23 +144,22 @@ async def _client(url: str, database: str, settings: Settings) -> AsyncIterator[
 
 def _series(connection: Connection, *, again: bool) -> str:
     """Return the series of the file, whose tables are created where they are missing."""
-    with transaction(connection):
-        if not cluster_tables.exist(connection):
-            for statement in statements(cluster_tables.SCRIPT):
-                connection.execute(statement)
-        elif again:
-            cluster_tables.end_all(connection, "begun again")
-            # What ClickHouse has is deleted with its tables.
-            for table in cluster_tables.TABLES:
-                connection.execute(f"/* setup.again */ delete from {table}")
-        known = connection.execute("/* setup.series */ select series from cluster_state").fetchone()
-        if known is not None:
-            return str(known[0])
-        series = secrets.token_hex(8)
-        connection.execute(
-            "/* setup.begin */ insert into cluster_state (series, shipped, claimed, claimed_ms) values (?, 0, 0, 0)",
-            (series,),
-        )
+    if not cluster_tables.exist(connection):
+        for statement in statements(cluster_tables.SCRIPT):
+            connection.execute(statement)
+    elif again:
+        cluster_tables.end_all(connection, "begun again")
+        # What ClickHouse has is deleted with its tables.
+        for table in cluster_tables.TABLES:
+            connection.execute(f"/* setup.again */ delete from {table}")
+    known = connection.execute("/* setup.series */ select series from cluster_state").fetchone()
+    if known is not None:
+        return str(known[0])
+    series = secrets.token_hex(8)
+    connection.execute(
+        "/* setup.begin */ insert into cluster_state (series, shipped, claimed, claimed_ms) values (?, 0, 0, 0)",
+        (series,),
+    )
     return series
 
 

@@ -262,6 +262,10 @@ def check_refusals(site: Kept, folder: Path, clickhouse: ClickHouse) -> None:
     )
     assert not site.db.exists()
     assert clickhouse.rows("select count() from series") == [[1]]
+    # A new file deletes nothing of the lost one.
+    new = Kept(folder / "new.db", clickhouse, site.key_file)
+    assert "`analytics-server cluster recover` reads them" in new.cluster("init", "--again", fails=True)
+    assert "belongs to another file" in new.cluster("init", fails=True)
 
 
 def kill_recover(site: Kept, gate: Gate, table: str, moment: str) -> None:

@@ -21,7 +21,7 @@ from tests.cluster.test_follow import Site
 from tests.support.process import UNLIMITED, Serve, Server
 
 pytestmark = pytest.mark.skipif(not ROOT, reason="NOT TESTED: needs the packages of three replicas (.ci/replicas)")
-KILLS_S = 10
+KILLS_S = 30
 SEED = random.SystemRandom().randrange(1_000_000)
 
 
@@ -171,7 +171,6 @@ def test_kills_and_the_loss_of_a_disk_lose_and_double_nothing(tmp_path: Path, se
     lost.wait()
     site.cluster("init")
     until(lambda: pages_of(lost) == stored)
-    print([len(pages_of(dialect)) for dialect in replicas.dialects], len(stored))
     until(lambda: server.request("GET", "/healthz").status == 200)
     site.send(server, 3_000_000)
     until(lambda: not site.waiting())

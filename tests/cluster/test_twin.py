@@ -13,6 +13,7 @@ import pytest
 from tally.accounts.definitions import add_definition
 from tally.api.context import READ_API
 from tally.clickhouse.settle import delete_unread, next_day, settle
+from tally.cluster.archive import digest_of, exported
 from tally.engine.archive import FIGURES
 from tally.ingest.node import Node
 from tally.reports import experiments
@@ -220,6 +221,18 @@ def settle_day(twin: SyncApp, site: Site, day: int) -> int:
 def test_equal_bodies_of_settled_days(twin: SyncApp, settled_site: Site, goal: str, report: str) -> None:
     for asked in questions(report, FILTERS, goal) if "{1}" not in report else ():
         assert_equal(twin, settled_site, asked)
+
+
+def test_equal_exports(twin: SyncApp, site: Site, settled_site: Site) -> None:
+    """What is read back of open, settled and late events is what SQLite exports, but for the numbers of visits."""
+    engine = twin.app.running
+    twin.run(engine.last_id())
+    for one in (site, settled_site):
+        number = twin.app.registry.website(one.id).number
+        exports = engine.archive.rows(number), exported(engine.client, number, engine.offset_ms(number))
+        of_file, of_clickhouse = [twin.run(digest_of(rows)) for rows in exports]
+        assert of_file[0] > 800
+        assert of_clickhouse == of_file
 
 
 def test_a_day_that_is_settled_again(twin: SyncApp, settled_site: Site) -> None:
