@@ -48,11 +48,12 @@ async def recover(settings: Settings, key: Path, now_ms: int, report: Callable[[
     Raises CannotFollow, BadSetting, BadDatabase, Refused, NoAnswer, ApiError, OSError, sqlite3.Error.
     """
     recipients = control.recipients_of(key)
+    _require_new(settings.db)
     lock = lock_file(settings.db)
     servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
     try:
-        if os.path.lexists(settings.db):
-            raise CannotFollow(f"{settings.db} exists already: name a new file with --db, or move it away")
+        # Another one may have ended before the lock was free.
+        _require_new(settings.db)
         unfinished = settings.db.with_name(settings.db.name + RECOVERING)
         _delete(unfinished)
         await _reach(servers)
@@ -65,6 +66,11 @@ async def recover(settings: Settings, key: Path, now_ms: int, report: Callable[[
         os.close(lock)
         await servers.close()
     return copy
+
+
+def _require_new(path: Path) -> None:
+    if os.path.lexists(path):
+        raise CannotFollow(f"{path} exists already: name a new file with --db, or move it away")
 
 
 async def _write(
