@@ -178,7 +178,12 @@ def main() -> int:
 
 def needs_clickhouse(fault: Fault) -> bool:
     """Return whether only tests with ClickHouse's engine can detect a fault."""
-    return all(test.startswith("tests/cluster/") for test in fault.tests)
+    return with_clickhouse(fault.tests)
+
+
+def with_clickhouse(tests: list[str]) -> bool:
+    """Return whether all of some tests are with ClickHouse's engine. Where it is named, others run with it, too."""
+    return all(test.startswith("tests/cluster/") for test in tests)
 
 
 def _options() -> argparse.Namespace:
@@ -272,7 +277,8 @@ def parts(faults: list[Fault]) -> list[list[str]]:
     tests = sorted({fault.detected_by for fault in faults if fault.detected_by})
     tests += sorted({test for fault in faults if not fault.detected_by for test in fault.tests})
     # Tests of a file stay together, because they may share fixtures that are slow to make.
-    shares = (tests[n * len(tests) // WORKERS : (n + 1) * len(tests) // WORKERS] for n in range(WORKERS))
+    kinds = [[test for test in tests if with_clickhouse([test]) == kind] for kind in (False, True)]
+    shares = (kind[n * len(kind) // WORKERS : (n + 1) * len(kind) // WORKERS] for kind in kinds for n in range(WORKERS))
     return [share for share in shares if share]
 
 
@@ -340,9 +346,11 @@ def run(copy: Path, tests: list[str]) -> "subprocess.CompletedProcess[str]":
     words = [sys.executable, "-m", "pytest", *options, *tests]
     # Python keeps compiled modules for the next run: otherwise each compiles all of them. With CI set, Hypothesis would
     # draw other examples than where the fault was recorded.
-    ignored = ("PYTHONDONTWRITEBYTECODE", "CI")
+    ignored = ("PYTHONDONTWRITEBYTECODE", "CI", "TALLY_CHDB")
     kept = {name: value for name, value in os.environ.items() if name not in ignored}
-    environment = kept | {"TALLY_FAULT": "1", "COLUMNS": "500"} | ({"TALLY_CHDB": ENGINE} if ENGINE else {})
+    environment = kept | {"TALLY_FAULT": "1", "COLUMNS": "500"}
+    if ENGINE and with_clickhouse(tests):
+        environment["TALLY_CHDB"] = ENGINE
     try:
         return subprocess.run(
             words,
