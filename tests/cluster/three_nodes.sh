@@ -287,7 +287,7 @@ power "$EMPTY" 1 gate-replaced || refuse "EMPTY"
 sleep "$pace"
 touch "$work/end"
 wait "$sender"
-nothing_waits() { analytics-server cluster status | grep -q '^waiting *0 commits'; }
+nothing_waits() { analytics-server cluster status | grep -q '^waiting[[:space:]]*0 commits'; }
 item "ClickHouse gets all that was stored" wait_for 300 nothing_waits
 whole() { # N: nothing answered is missing, nothing is there twice
   ask "$1" "system sync replica event" >/dev/null || return 1
