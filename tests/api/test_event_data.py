@@ -66,7 +66,9 @@ async def test_parts_are_deleted_with_their_event(by: str, app: App) -> None:
     assert app.sql("select count(*) from event_data_part") == [(21,)]
 
     def delete(connection: Any) -> None:
-        while retention._delete(connection, 1, 1 << 30) if by == "retention" else deletion.delete_rows(connection, 1):
+        while (
+            retention.delete_some(connection, 1, 1 << 30) if by == "retention" else deletion.delete_rows(connection, 1)
+        ):
             pass
 
     await app.admin(delete)

@@ -162,9 +162,11 @@ async def test_titles_are_deleted_with_events(titled: Titled, by: str) -> None:
     def delete(connection: Any) -> None:
         day = view("10:00:00")["timestamp"] // 86_400_000
         # Those of the day itself are kept by retention.
-        retention._delete(connection, 1, day)
+        retention.delete_some(connection, 1, day)
         assert connection.execute("select count(*) from page_title").fetchone() == (2,)
-        while retention._delete(connection, 1, day + 1) if by == "retention" else deletion.delete_rows(connection, 1):
+        while (
+            retention.delete_some(connection, 1, day + 1) if by == "retention" else deletion.delete_rows(connection, 1)
+        ):
             pass
 
     await titled.app.admin(delete)
