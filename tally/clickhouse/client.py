@@ -47,6 +47,8 @@ _WRITE_SETTINGS = {
 _QUORUM = 2
 # UNKNOWN_STATUS_OF_INSERT: fewer servers than the quorum had stored it in time. 0: not an answer of ClickHouse.
 _UNKNOWN = (0, 319)
+# UNFINISHED: of a deletion that waits for all servers, of which some are away.
+_UNFINISHED = 341
 # A server that is switched off answers nothing.
 _CONNECT_S = 2.0
 # Codes of ClickHouse: the time, or the memory, of a query is used up.
@@ -86,8 +88,15 @@ class Client:
             await self._session.close()
 
     async def execute(self, statement: str) -> None:
-        """Execute a statement without an answer, such as one that creates a table. Raises Refused, NoAnswer."""
-        await self._send({"database": self._database, "query": statement}, b"")
+        """Execute a statement without an answer, such as one that creates a table. Raises Refused, NoAnswer.
+
+        A deletion is done once it is recorded and done on the servers that are there: others do it when they are back.
+        """
+        try:
+            await self._send({"database": self._database, "query": statement}, b"")
+        except Refused as failure:
+            if failure.code != _UNFINISHED:
+                raise
 
     async def insert(self, table: str, rows: Iterable[Mapping[str, Any]], token: str) -> None:
         """Store rows, once for a token however often it is called with the same ones. Raises Refused, NoAnswer."""

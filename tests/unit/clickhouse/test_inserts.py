@@ -1,17 +1,29 @@
-"""How inserts are sent to several servers, and what their outcomes mean."""
+"""How inserts and deletions are sent to several servers, and what their outcomes mean."""
 
 import asyncio
 import threading
+from collections.abc import Awaitable, Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tally.clickhouse.client import NoAnswer, Refused
+from tally.clickhouse.client import Client, NoAnswer, Refused
+from tally.clickhouse.schema import delete_of
 from tally.cluster.servers import Servers
 
 
-def sent(servers: int, status: int = 200, code: str = "") -> dict[str, list[str]]:
+async def insert(client: Client) -> None:
+    await client.insert("shipped", [{"series": "s", "number": 1}], "token")
+
+
+async def delete(client: Client) -> None:
+    await client.execute(delete_of("event", 1, None))
+
+
+def sent(
+    servers: int, status: int = 200, code: str = "", work: Callable[[Client], Awaitable[None]] = insert
+) -> dict[str, list[str]]:
     """Return the settings of an insert with so many servers, which is answered with a status and a code of ClickHouse.
 
     Raises what the client makes of the answer.
@@ -20,7 +32,7 @@ def sent(servers: int, status: int = 200, code: str = "") -> dict[str, list[str]
 
     class Answer(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
             settings.append(parse_qs(urlsplit(self.path).query))
             self.send_response(status)
             self.send_header("Content-Length", "0")
@@ -31,17 +43,17 @@ def sent(servers: int, status: int = 200, code: str = "") -> dict[str, list[str]
         def log_message(self, *args: object) -> None:
             pass
 
-    async def insert() -> None:
+    async def run() -> None:
         cluster = Servers([f"http://127.0.0.1:{server.server_port}"] * servers, "tally", ack_s=5)
         try:
-            await cluster.client.insert("shipped", [{"series": "s", "number": 1}], "token")
+            await work(cluster.client)
         finally:
             await cluster.close()
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            asyncio.run(insert())
+            asyncio.run(run())
         finally:
             server.shutdown()
     return settings[0]
@@ -69,3 +81,10 @@ def test_two_of_several_servers_store_an_insert_before_it_is_answered() -> None:
 def test_outcomes_of_an_insert(code: str, outcome: type[Exception]) -> None:
     with pytest.raises(outcome):
         sent(2, 500, code)
+
+
+def test_a_deletion_does_not_wait_for_servers_that_are_away() -> None:
+    """It would be recorded once more with each attempt."""
+    assert "alter table event delete" in sent(3, 500, "341", delete)["query"][0]
+    with pytest.raises(Refused):
+        sent(3, 500, "242", delete)
