@@ -52,7 +52,7 @@ QUESTIONS = (
 # Days are settled at once, or never. A question may take longer than the server's limit.
 _SERVER = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r})\nimport analytics_server\nfrom tally.cluster import settler\n"
-    "settler._PAUSE_S = {pause_s}\nsys.exit(analytics_server.main())"
+    "settler.Settler.pause_s = {pause_s}\nsys.exit(analytics_server.main())"
 )
 _SETTLED_WITHIN_S = 3_600
 

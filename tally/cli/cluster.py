@@ -28,7 +28,7 @@ from tally.cli.console import (
 from tally.cli.transfer import require_space
 from tally.clickhouse.client import NoAnswer, Refused
 from tally.cluster import compare, join, leave, recover, setup
-from tally.cluster.servers import Servers
+from tally.cluster.servers import opened
 from tally.cluster.shipper import CannotFollow, last_shipped
 from tally.errors import ApiError
 from tally.events.urls import readable_host
@@ -117,10 +117,8 @@ def _join(given: argparse.Namespace, settings: Settings) -> None:
 async def _join_all(connection: Connection, settings: Settings, websites: Iterable[Website], *, again: bool) -> int:
     """Copy websites, and return how many have no copy."""
     left = 0
-    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
-    try:
-        series = connection.execute("/* cluster.series */ select series from cluster_state").fetchone()[0]
-        if await last_shipped(servers.client, series) is None:
+    async with opened(settings) as servers:
+        if await last_shipped(servers.client, cluster_tables.series(connection)) is None:
             raise CannotFollow("ClickHouse has not the tables of this file: run `analytics-server cluster init`")
         for website in websites:
             domain = readable_host(website.domain)
@@ -137,8 +135,6 @@ async def _join_all(connection: Connection, settings: Settings, websites: Iterab
                 say(f"{domain}: its events were changed meanwhile, such as by an import: run the command again")
             finally:
                 progress.end()
-    finally:
-        await servers.close()
     return left
 
 
@@ -202,16 +198,8 @@ def _status(given: argparse.Namespace, settings: Settings) -> None:
         for website in all_websites(connection):
             show_row(readable_host(website.domain), _state_of(connection, website))
     if settings.clickhouse:
-        last = _run(given, settings, _last_shipped(settings, series))
+        last = _run(given, settings, setup.last_batch(settings, series))
         show_row("ClickHouse", "has the tables of another file, or none" if last is None else f"has batch {last}")
-
-
-async def _last_shipped(settings: Settings, series: str) -> int | None:
-    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
-    try:
-        return await last_shipped(servers.client, series)
-    finally:
-        await servers.close()
 
 
 def _state_of(connection: Connection, website: Website) -> str:

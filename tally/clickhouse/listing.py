@@ -44,9 +44,9 @@ def _listed(
     first = ["id", "type", "ts", *(f"toString({field})" for field in FIELDS)]
     nothing = ["''"] * len(_MEASURED) + ["toNullable(0.0)"] + ["toNullable(toInt64(0))"] * len(MEASURES)
     of_traffic, of_measures = [name for name, _ in more], [name for _, name in more]
-    own = [*first, "toString(event_name)", "event_data", "visitor", "toInt64(v_number) - 1", *nothing, *of_traffic]
+    columns = [*first, "toString(event_name)", "event_data", "visitor", "toInt64(v_number) - 1", *nothing, *of_traffic]
     source = traffic.source([*FIELDS, "event_name", "event_data", "v_number", *of_traffic])
-    parts = [_part(own, f"{source} where {traffic.matches(parameters)} and {place}", limit, way)]
+    parts = [_part(columns, f"{source} where {traffic.matches(parameters)} and {place}", limit, way)]
     named = [f"toString({name})" for name in _MEASURED]
     measured = [*first, "''", "''", "visitor", "toInt64(-1)", *named, "value", *MEASURES, *of_measures]
     for kind in () if only_traffic else (f"type != {LEAVE}", f"type = {LEAVE}{latest(LEAVE)}"):

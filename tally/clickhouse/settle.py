@@ -7,6 +7,7 @@ read. Events that arrive later are in `event`; the day is then cut again for eac
 
 from collections.abc import Sequence
 
+from tally.clickhouse import schema
 from tally.clickhouse.client import Client
 from tally.clickhouse.visits import PROPERTIES, VISIT_COLUMNS, SettledDay, Traffic
 from tally.engine.values import Scope
@@ -88,9 +89,7 @@ async def delete_unread(client: Client, copies: Sequence[tuple[int, int]], secon
             # The rows of event last: where this ends before, it begins again.
             deleted = {"settled": older, "settled_day": older} | deleted
         for table, which in deleted.items():
-            await client.execute(
-                f"alter table {table} delete where day = {day} and {which} settings mutations_sync = 2"
-            )
+            await client.execute(schema.delete_where(table, f"day = {day} and {which}", waits_for=2))
     return bool(rows)
 
 

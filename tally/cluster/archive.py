@@ -7,7 +7,6 @@ file that has shipped them.
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from tally.clickhouse import listing
 from tally.clickhouse.client import Client
 from tally.clickhouse.settle import settled_days
 from tally.clickhouse.visits import Traffic
-from tally.cluster.servers import Servers
+from tally.cluster.servers import Servers, opened
 from tally.engine.archive import COLUMNS, CrawlRow, Line, Row, SumRow, Verdict
 from tally.engine.values import Scope
 from tally.events.channels import DIRECT
@@ -39,7 +38,7 @@ from tally.transfer.import_writer import restore
 # A page is some 10 MB.
 _ROWS = 10_000
 # Each sorts its day.
-_PAGE_S = 600
+PAGE_S = 600
 # Above every day of the tables, and every id.
 ALL_DAYS, ALL_IDS = range(1 << 16), 1 << 62
 _VITALS = (VITALS, LEAVE)
@@ -90,7 +89,7 @@ class ClusterArchive(FileArchive):
     async def rows(self, website: int, days: range | None = None) -> AsyncIterator[Sequence[SumRow | CrawlRow | Row]]:
         """As `Archive`. Raises ApiError where ClickHouse does not answer."""
         settings = self._settings
-        async with opened(settings) as servers:
+        async with opened(settings, PAGE_S) as servers:
             is_read = False
             async for copy, offset_ms, batch in self._read(lambda connection: _file_rows(connection, website, days)):
                 if not is_read and (not batch or isinstance(batch[0], list)):
@@ -108,7 +107,7 @@ class ClusterArchive(FileArchive):
         async for verdict in super().verify(website):
             if not verdict.skipped or verdict.first_day not in copy.unloaded:
                 yield verdict
-        async with opened(self._settings) as servers:
+        async with opened(self._settings, PAGE_S) as servers:
             for days in known:
                 read = exported(servers.client, copy.copy, offset_ms, range(days.first, days.end))
                 is_right = await digest_of(read) == (days.events, days.digest)
@@ -149,16 +148,6 @@ def _both(some: range, others: range) -> range:
     return range(max(some.start, others.start), min(some.stop, others.stop))
 
 
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Servers]:
-    """Yield the servers of the settings, for a command that reads whole days."""
-    servers = Servers(settings.clickhouse, settings.cluster_name, max(settings.query_seconds, _PAGE_S))
-    try:
-        yield servers
-    finally:
-        await servers.close()
-
-
 async def fill(
     connection: Connection,
     servers: Servers,
@@ -166,9 +155,11 @@ async def fill(
     copy: int,
     days: range,
     report: Callable[[int], None] = lambda events: None,
+    before: int = 0,
 ) -> int:
     """Store the events that a copy has on some days in a file that has none of these days, under their numbers; return
-    how many. `report` is called with the number so far. Raises ApiError where ClickHouse does not answer.
+    how many. `report` is called with the number so far, those `before` included. Raises ApiError where ClickHouse does
+    not answer.
 
     Days become stale: a server counts them. What is repeated, after it has ended at any point, stores nothing twice.
     """
@@ -177,7 +168,7 @@ async def fill(
         with transaction(connection):
             restore(connection, website, some)
         events += len(some)
-        report(events)
+        report(before + events)
     return events
 
 
@@ -208,15 +199,15 @@ def _line(row: list[Any]) -> Line:
     end = len(FIELDS)
     texts, sends = rest[:end], rest[-1]
     data, visitor, _, *named, value = rest[end + 1 : end + 8]
-    own: tuple[Any, ...]
+    values: tuple[Any, ...]
     if type_ in TRAFFIC:
         if not sends:
             texts = [_NO_SOURCE.get(field, text) for field, text in zip(FIELDS, texts, strict=True)]
-        texts, own = [*texts, rest[end]], (data or None,)
+        texts, values = [*texts, rest[end]], (data or None,)
     elif type_ in _VITALS:
         measured = from_stored(rest[end + 8 : -1])
-        own = tuple(map(measured.get, MEASURES))
+        values = tuple(map(measured.get, MEASURES))
     else:
-        texts, own = [*texts, *named], (value,)
+        texts, values = [*texts, *named], (value,)
     is_named = type_ not in _VITALS
-    return Line(id, ts, type_, None, (id, visitor), visitor if is_named else 0, is_named, tuple(texts), own)
+    return Line(id, ts, type_, None, (id, visitor), visitor if is_named else 0, is_named, tuple(texts), values)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tally.clickhouse.reports import ClickHouseReports
 from tally.clock import Clock
 from tally.cluster.reports import CopyFacts
-from tally.cluster.servers import Servers
+from tally.cluster.servers import Servers, opened
 from tally.cluster.shipper import CannotFollow
 from tally.engine.reports import Reports
 from tally.engine.values import Requester, Scope, TopQuery
@@ -160,10 +160,11 @@ def _shipped(connection: sqlite3.Connection) -> int:
 async def comparison(settings: Settings) -> AsyncIterator[Comparison]:
     """Yield the comparison of a file. Raises BadDatabase."""
     clock = Clock()
-    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
-    async with opened_database(settings.db, clock, settings.query_seconds, 0, lambda *_: None) as database:
+    async with (
+        opened(settings) as servers,
+        opened_database(settings.db, clock, settings.query_seconds, 0, lambda *_: None) as database,
+    ):
         try:
             yield Comparison(database, servers, clock)
         finally:
             database.stop()
-            await servers.close()

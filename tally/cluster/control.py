@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.clickhouse import schema
-from tally.clickhouse.client import Client, NoAnswer, Refused
+from tally.clickhouse.client import Client
 from tally.clock import Clock
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import OTHER_SERIES, CannotFollow, last_shipped
-from tally.cluster.worker import Worker
+from tally.cluster.worker import FAILURES, Worker
 from tally.errors import STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.offsite import age
 from tally.offsite.destination import DestinationError
@@ -39,7 +39,7 @@ from tally.storage.node_database import NodeDatabase
 PAUSE_S = 2.0
 # What changes all the time without a person's doing is copied less often.
 _SLOW_S = 60.0
-_FAILURES = (Refused, NoAnswer, ApiError, CannotFollow, DestinationError, sqlite3.Error)
+_FAILURES = (*FAILURES, CannotFollow, DestinationError)
 AWAY = "ClickHouse is away, or another server has replaced this one: nothing was changed."
 NOT_COPIED_YET = "The change was made, but ClickHouse does not have it yet: look whether it is there."
 KEPT = 20
@@ -173,15 +173,15 @@ async def _check(client: Client, series: str) -> None:
 
 def tables_of(connection: sqlite3.Connection) -> Tables:
     """Return the rows of the copied tables as lines of JSON, by table."""
-    found = {}
+    lines = {}
     for table, which in COPIED.items():
         columns = connection.execute(f"/* control.columns */ pragma table_info({table})")
         names = [name for _, name, *_ in columns if name not in _OMITTED]
         rows = connection.execute(f"/* control.rows */ select {', '.join(names)} from {table} {which}")
-        found[table] = b"".join(
+        lines[table] = b"".join(
             orjson.dumps(row, default=_stored, option=orjson.OPT_APPEND_NEWLINE) for row in ([table, names], *rows)
         )
-    return found
+    return lines
 
 
 def _stored(value: bytes) -> list[str]:
@@ -255,23 +255,23 @@ def _decrypted(body: str, key: Path, name: str) -> bytes:
 
 
 def _by_table(lines: list[list[Any]]) -> dict[str, tuple[list[str], list[list[Any]]]]:
-    found: dict[str, tuple[list[str], list[list[Any]]]] = {}
+    tables: dict[str, tuple[list[str], list[list[Any]]]] = {}
     rows: list[list[Any]] = []
     for line in lines:
         # A table's first line has a list, the names of its columns, behind its own name.
-        if len(line) == 2 and isinstance(line[1], list) and line[0] in COPIED and line[0] not in found:
-            found[line[0]] = line[1], (rows := [])
+        if len(line) == 2 and isinstance(line[1], list) and line[0] in COPIED and line[0] not in tables:
+            tables[line[0]] = line[1], (rows := [])
         else:
             rows.append([bytes.fromhex(value[0]) if isinstance(value, list) else value for value in line])
-    return found
+    return tables
 
 
 def store(connection: sqlite3.Connection, copy: Copy) -> None:
     """Store the rows in a new file, in a transaction of the caller. Raises CannotFollow."""
     connection.execute("pragma defer_foreign_keys = on")
     for table, (names, rows) in copy.tables.items():
-        known = {name for _, name, *_ in connection.execute(f"/* control.known */ pragma table_info({table})")}
-        if not known.issuperset(names):
+        existing = {name for _, name, *_ in connection.execute(f"/* control.existing */ pragma table_info({table})")}
+        if not existing.issuperset(names):
             raise CannotFollow(f"the control copy has other columns of {table}: use the release that has written it")
         if table == "sqlite_sequence":
             connection.execute("/* control.sequences */ delete from sqlite_sequence")

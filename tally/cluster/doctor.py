@@ -10,12 +10,11 @@ from contextlib import closing
 
 from tally.clickhouse.client import NoAnswer, Refused
 from tally.cluster.outbox import MAX_BYTES
-from tally.cluster.servers import Servers
-from tally.cluster.shipper import CannotFollow, last_shipped
+from tally.cluster.setup import last_batch
+from tally.cluster.shipper import CannotFollow
 from tally.errors import ApiError
 from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note
 from tally.rounding import counted
-from tally.settings import Settings
 from tally.storage import cluster_tables
 from tally.storage.database import connect_reader
 
@@ -39,7 +38,7 @@ def cluster(case: Case) -> Iterator[Finding]:
             " (select count(*) from website)"
         ).fetchone()
     try:
-        last = asyncio.run(_last(case.settings, series))
+        last = asyncio.run(last_batch(case.settings, series))
     except (Refused, NoAnswer, ApiError) as failure:
         yield fault(_TOPIC, f"ClickHouse does not answer ({failure}): SQLite answers reports", "see docs/cluster.md")
         return
@@ -56,11 +55,3 @@ def cluster(case: Case) -> Iterator[Finding]:
         yield note(_TOPIC, words, "`analytics-server cluster status` says why")
     else:
         yield fine(_TOPIC, words)
-
-
-async def _last(settings: Settings, series: str) -> int | None:
-    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
-    try:
-        return await last_shipped(servers.client, series)
-    finally:
-        await servers.close()

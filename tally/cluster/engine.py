@@ -100,8 +100,15 @@ class KeepEngine(FollowEngine):
             shipper=self.shipper,
             ack_s=node.settings.cluster_ack_seconds,
         )
-        own = self.servers, self.shipper, database, self.archive, lambda: self.work.builder
-        self.unloader = Unloader(*own, node.clock, node.settings.cluster_keep_days)
+        self.unloader = Unloader(
+            self.servers,
+            self.shipper,
+            database,
+            self.archive,
+            lambda: self.work.builder,
+            node.clock,
+            node.settings.cluster_keep_days,
+        )
         self.control = node.registry.elsewhere = Control(
             self.servers, database, node.clock, node.settings, lambda: bool(self.shipper.problem)
         )
@@ -139,9 +146,9 @@ class KeepEngine(FollowEngine):
 
 def _incomplete(connection: sqlite3.Connection) -> list[str]:
     """Return the domains of the websites with data that have no complete copy."""
-    found = []
+    domains = []
     for website in all_websites(connection):
         copy = cluster_tables.copy_of(connection, website.number)
         if (copy is None or copy.state != "joined") and has_data(connection, website.number):
-            found.append(website.domain)
-    return found
+            domains.append(website.domain)
+    return domains

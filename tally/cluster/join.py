@@ -22,8 +22,7 @@ from tally.events.validation import MEASURES, TRAFFIC
 from tally.rollups import heatmaps
 from tally.rollups.rollup_state import KEPT
 from tally.settings import Settings
-from tally.storage.cluster_tables import begin as begin_copy
-from tally.storage.cluster_tables import copy_of, require_all
+from tally.storage import cluster_tables
 from tally.storage.database import Connection, connect_reader, transaction
 from tally.transfer.exporter import stored_lines
 
@@ -42,7 +41,7 @@ def begin(connection: Connection, settings: Settings, website: int) -> tuple[int
     reader = connect_reader(settings.db)
     try:
         with transaction(connection):
-            require_all(connection, website)
+            cluster_tables.require_all(connection, website)
             connection.execute(
                 "/* join.again */ update cluster_copy set state = 'ended', reason = 'interrupted'"
                 " where website = ? and state != 'ended'",
@@ -51,7 +50,7 @@ def begin(connection: Connection, settings: Settings, website: int) -> tuple[int
             # No other connection can commit until this transaction ends.
             reader.execute("begin")
             reader.execute("/* join.snapshot */ select 1 from meta limit 1").fetchone()
-            copy = begin_copy(connection, website, "joining", _first_day(connection, website))
+            copy = cluster_tables.begin(connection, website, "joining", _first_day(connection, website))
     except BaseException:
         reader.close()
         raise
@@ -66,7 +65,7 @@ async def join(
     Raises Ended, Refused, NoAnswer, sqlite3.Error.
     """
     copy, reader = begin(connection, settings, website)
-    series = connection.execute("/* join.series */ select series from cluster_state").fetchone()[0]
+    series = cluster_tables.series(connection)
     sent = last_id = 0
     with closing(reader):
         for n, (table, rows) in enumerate(_inserts(reader, website, copy)):
@@ -86,7 +85,7 @@ async def join(
 
 
 def _check(connection: sqlite3.Connection, website: int, copy: int) -> None:
-    now = copy_of(connection, website)
+    now = cluster_tables.copy_of(connection, website)
     if now is None or now.copy != copy:
         raise Ended
 

@@ -11,13 +11,15 @@ from contextlib import closing
 from pathlib import Path
 
 from tally.accounts.websites import all_websites
-from tally.cluster.archive import fill, opened
+from tally.cluster.archive import PAGE_S, fill
+from tally.cluster.servers import opened
 from tally.cluster.shipper import CannotFollow, last_shipped
 from tally.maintenance import retention
 from tally.maintenance.backup import check, copy_database, give_name, never, require_new, unfinished
 from tally.maintenance.verify import has_right_totals
 from tally.rollups.rollup_state import KEPT, STALE, invalidate_block
 from tally.settings import Settings
+from tally.storage import cluster_tables
 from tally.storage.cluster_tables import TABLES, copy_of
 from tally.storage.database import Connection, open_database, open_unchanged, snapshot, transaction
 
@@ -49,8 +51,8 @@ async def leave(settings: Settings, target: Path, report: Callable[[int], None])
 
 async def _add_days(connection: Connection, settings: Settings, report: Callable[[int], None]) -> int:
     added = 0
-    series = connection.execute("/* leave.series */ select series from cluster_state").fetchone()[0]
-    async with opened(settings) as servers:
+    series = cluster_tables.series(connection)
+    async with opened(settings, PAGE_S) as servers:
         for website in all_websites(connection):
             copy = copy_of(connection, website.number)
             if copy is None or not copy.unloaded:
@@ -59,12 +61,7 @@ async def _add_days(connection: Connection, settings: Settings, report: Callable
                 raise CannotFollow("ClickHouse has not the tables of this file")
             await servers.sync(copy.copy)
             days = _reopen(connection, website.number, copy.unloaded)
-            before = added
-
-            def show(events: int, before: int = before) -> None:
-                report(before + events)
-
-            added += await fill(connection, servers, website.number, copy.copy, copy.unloaded, show)
+            added += await fill(connection, servers, website.number, copy.copy, copy.unloaded, report, added)
             for day in days:
                 with snapshot(connection):
                     if not has_right_totals(connection, website.number, day):

@@ -104,7 +104,7 @@ class Outbox:
                 tables |= {"event_id": [*_event_ids(decision, copies)], "copy": begun}
             for row in chain.from_iterable(tables.values()):
                 row["batch"] = number
-            packed = [(number, name, zlib.compress(lines_of(own), _LEVEL)) for name, own in tables.items() if own]
+            packed = [(number, name, zlib.compress(lines_of(table), _LEVEL)) for name, table in tables.items() if table]
         except (KeyError, TypeError, ValueError) as failure:
             # A fault here must not keep an event from being stored.
             log.error("a commit cannot be shipped: %s", where_it_failed(failure))

@@ -171,12 +171,8 @@ async def _store_events(
 ) -> None:
     events, client = 0, servers.client
     for website, (copy, first_day) in joined.items():
-
-        def show(stored: int, before: int = events) -> None:
-            report(before + stored)
-
         days = range(first_day, archive.ALL_DAYS.stop)
-        events += await archive.fill(connection, servers, website, copy, days, show)
+        events += await archive.fill(connection, servers, website, copy, days, report, events)
         await _store_points(connection, client, website, copy)
         await _store_sums(connection, client, website, copy)
 

@@ -4,11 +4,13 @@ A server is used once it has everything that the others have stored, also what a
 (`cluster join`). With one server there is nothing to wait for.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from tally.clickhouse import schema
 from tally.clickhouse.client import Client, quorum
 from tally.clickhouse.schema import OF_WEBSITES, TABLES
+from tally.settings import Settings
 
 
 class Servers:
@@ -53,3 +55,13 @@ class Servers:
         """Delete the rows of a copy, or those before a day. Raises Refused, NoAnswer."""
         for table in OF_WEBSITES:
             await self.client.execute(schema.delete_of(table, copy, before_day))
+
+
+@asynccontextmanager
+async def opened(settings: Settings, min_query_s: float = 0) -> AsyncIterator[Servers]:
+    """Yield the servers of the settings to a command. min_query_s: which its queries may take in any case."""
+    servers = Servers(settings.clickhouse, settings.cluster_name, max(settings.query_seconds, min_query_s))
+    try:
+        yield servers
+    finally:
+        await servers.close()

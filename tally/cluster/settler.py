@@ -9,40 +9,29 @@ import asyncio
 import sqlite3
 
 from tally.clickhouse import settle
-from tally.clickhouse.client import NoAnswer, Refused
 from tally.clock import Clock
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
-from tally.cluster.worker import Worker
-from tally.errors import ApiError, log, where_it_failed
+from tally.cluster.worker import FAILURES, PeriodicWorker
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS, HOUR_MS
 
-_PAUSE_S = 60.0
 # Longer than any report takes.
 KEPT_S = 3_600
 # Events are accepted for 72 hours; the time of a website is up to 12 hours behind UTC.
 _OPEN_MS = 86 * HOUR_MS
 
 
-class Settler(Worker):
+class Settler(PeriodicWorker):
     """Settles the days of a server's copies. Used by the event loop alone."""
+
+    name, problem = "settling", "a day was not settled in ClickHouse"
+    failures = (*FAILURES, settle.NotSettled)
 
     def __init__(self, servers: Servers, shipper: Shipper, database: NodeDatabase, clock: Clock) -> None:
         self._servers, self._shipper, self._database, self._clock = servers, shipper, database, clock
         self._working = asyncio.Lock()
         super().__init__()
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(_PAUSE_S)
-            try:
-                while await self.work():
-                    pass
-            except (Refused, NoAnswer, ApiError, settle.NotSettled, sqlite3.Error) as failure:
-                log.warning("a day was not settled in ClickHouse: %s", failure)
-            except Exception as failure:
-                log.error("settling failed: %s", where_it_failed(failure))
 
     async def work(self) -> bool:
         """Settle a day, or delete what is not read any more of one; return whether there was any.

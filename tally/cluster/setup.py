@@ -13,7 +13,8 @@ from contextlib import asynccontextmanager
 from tally.clickhouse import schema
 from tally.clickhouse.client import Client, NoAnswer, Refused, quorum
 from tally.clickhouse.schema import TABLES, create_table
-from tally.cluster.shipper import OTHER_SERIES, CannotFollow
+from tally.cluster.servers import opened
+from tally.cluster.shipper import OTHER_SERIES, CannotFollow, last_shipped
 from tally.errors import ApiError
 from tally.settings import Settings
 from tally.storage import cluster_tables
@@ -103,8 +104,8 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
             for table, column in schema.missing(await client.rows(schema.COLUMNS, {})):
                 await client.execute(schema.add_column(table, column))
     async with _client(settings.clickhouse[0], settings.cluster_name, settings) as client:
-        newest = await client.rows("select series from series order by number desc, series desc limit 1", {})
-        if newest and newest[0][0] != series:
+        newest = await _newest_series(client)
+        if newest not in ("", series):
             raise CannotFollow(OTHER_SERIES)
         await begin_series(client, socket.gethostname(), series, is_begun=bool(newest))
 
@@ -113,9 +114,15 @@ async def _refuse_to_delete(connection: Connection, client: Client) -> None:
     """Raise CannotFollow where the tables may be all that there is of another file's events."""
     present = {name for (name,) in await client.rows("show tables", {})}
     if {"series", "control"} <= present and await client.rows("select 1 from control limit 1", {}):
-        newest = await client.rows("select series from series order by number desc, series desc limit 1", {})
-        if not cluster_tables.exist(connection) or [[cluster_tables.series(connection)]] != newest:
+        series = cluster_tables.series(connection) if cluster_tables.exist(connection) else None
+        if series != await _newest_series(client):
             raise CannotFollow(_KEPT_ELSEWHERE)
+
+
+async def _newest_series(client: Client) -> str:
+    """Return the newest series of a database, "" where there is none."""
+    rows = await client.rows("select series from series order by number desc, series desc limit 1", {})
+    return str(rows[0][0]) if rows else ""
 
 
 async def begin_series(client: Client, node: str, series: str = "", *, is_begun: bool = False) -> str:
@@ -129,6 +136,12 @@ async def begin_series(client: Client, node: str, series: str = "", *, is_begun:
         await client.insert("series", [{"series": series, "number": number, "node": node}], f"{series}/begin")
     await client.insert("shipped", [{"series": series, "number": 0}], f"{series}/0/shipped")
     return series
+
+
+async def last_batch(settings: Settings, series: str) -> int | None:
+    """Return the last batch of a series that ClickHouse has, as `last_shipped` does."""
+    async with opened(settings) as servers:
+        return await last_shipped(servers.client, series)
 
 
 @asynccontextmanager
@@ -152,9 +165,9 @@ def _series(connection: Connection, *, again: bool) -> str:
         # What ClickHouse has is deleted with its tables.
         for table in cluster_tables.TABLES:
             connection.execute(f"/* setup.again */ delete from {table}")
-    known = connection.execute("/* setup.series */ select series from cluster_state").fetchone()
-    if known is not None:
-        return str(known[0])
+    begun = connection.execute("/* setup.series */ select series from cluster_state").fetchone()
+    if begun is not None:
+        return str(begun[0])
     series = secrets.token_hex(8)
     connection.execute(
         "/* setup.begin */ insert into cluster_state (series, shipped, claimed, claimed_ms) values (?, 0, 0, 0)",

@@ -20,12 +20,12 @@ from functools import partial
 import orjson
 
 from tally.clickhouse import schema
-from tally.clickhouse.client import Client, NoAnswer, Parameters, Refused
+from tally.clickhouse.client import Client, Parameters
 from tally.clock import Clock
 from tally.cluster.outbox import Outbox, Shipment
 from tally.cluster.servers import Servers
-from tally.cluster.worker import Worker
-from tally.errors import ApiError, log, where_it_failed
+from tally.cluster.worker import FAILURES, Worker
+from tally.errors import log, where_it_failed
 from tally.storage import cluster_tables
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS, HOUR_MS
@@ -65,7 +65,7 @@ class Fenced(CannotFollow):
         super().__init__(NEWER_SERIES)
 
 
-_FAILURES = (Refused, NoAnswer, ApiError, CannotFollow, sqlite3.Error)
+_FAILURES: tuple[type[Exception], ...] = (*FAILURES, CannotFollow)
 
 
 class Shipper(Worker):

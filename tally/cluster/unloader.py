@@ -7,30 +7,28 @@ transaction, then the rows are deleted. After a crash the next call continues. W
 events, and so do all later days.
 """
 
-import asyncio
 import sqlite3
 from collections.abc import Callable
 
 from tally.accounts.websites import day_offsets_ms
 from tally.clickhouse import listing
-from tally.clickhouse.client import NoAnswer, Refused
 from tally.clock import Clock
 from tally.cluster.archive import digest_of, exported
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
-from tally.cluster.worker import Worker
-from tally.errors import ApiError, log, where_it_failed
+from tally.cluster.worker import PeriodicWorker
+from tally.errors import log
 from tally.maintenance import retention
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.sqlite.archive import FileArchive
 from tally.storage.cluster_tables import Copy, Unloaded, copy_of
 from tally.storage.node_database import NodeDatabase
 
-_PAUSE_S = 60.0
 
-
-class Unloader(Worker):
+class Unloader(PeriodicWorker):
     """Unloads days of a server's file. Used by the event loop alone. `builder` returns the file's rollup builder."""
+
+    name, problem = "unloading", "no day was unloaded to ClickHouse"
 
     def __init__(
         self,
@@ -50,17 +48,6 @@ class Unloader(Worker):
         self._differs: set[tuple[int, int]] = set()
         super().__init__()
 
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(_PAUSE_S)
-            try:
-                while await self.work():
-                    pass
-            except (Refused, NoAnswer, ApiError, sqlite3.Error) as failure:
-                log.warning("no day was unloaded to ClickHouse: %s", failure)
-            except Exception as failure:
-                log.error("unloading failed: %s", where_it_failed(failure))
-
     async def work(self) -> bool:
         """Unload a day of each website that has one; return whether there was any.
 
@@ -74,12 +61,12 @@ class Unloader(Worker):
             await self._builder().delete_unloaded(website, copy.own_day)
             self._deleted[copy.copy] = copy.own_day
         end = retention.first_kept(self._keep_days, self._clock.deletion_time_ms() + offset_ms)
-        found = await self._database.read(lambda connection: retention.next_day(connection, website, end))
-        if found is None or self._shipper.problem:
+        oldest = await self._database.read(lambda connection: retention.next_day(connection, website, end))
+        if oldest is None or self._shipper.problem:
             return False
-        days = await self._equal_days(website, copy, offset_ms, found[0])
+        days = await self._equal_days(website, copy, offset_ms, oldest[0])
         if days is not None:
-            await self._builder().unload(website, found[1], days)
+            await self._builder().unload(website, oldest[1], days)
         return days is not None
 
     async def _equal_days(self, website: int, copy: Copy, offset_ms: int, day: int) -> Unloaded | None:
@@ -89,9 +76,9 @@ class Unloader(Worker):
         days = range(max(copy.from_day, copy.own_day), day + 1)
         if await client.rows(listing.unsettled(copy.copy, days), {}):
             return None
-        own = await digest_of(self._archive.rows(website, days))
-        if own == await digest_of(exported(client, copy.copy, offset_ms, days)):
-            return Unloaded(copy.copy, days.start, days.stop, *own)
+        stored = await digest_of(self._archive.rows(website, days))
+        if stored == await digest_of(exported(client, copy.copy, offset_ms, days)):
+            return Unloaded(copy.copy, days.start, days.stop, *stored)
         if (copy.copy, day) not in self._differs:
             self._differs.add((copy.copy, day))
             log.error("day %d of website %d differs in ClickHouse: the database keeps its events", day, website)

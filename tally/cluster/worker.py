@@ -1,11 +1,18 @@
-"""A task of the event loop that works beside the server until it is stopped.
+"""Tasks of the event loop that work beside the server until they are stopped.
 
-What it does is a subclass's `_run`, which handles its own failures: one that leaves it would end the work unnoticed. It
-is cancelled at an await, so a step that has to be whole is one request or one transaction.
+What a task does is a subclass's `_run`, which handles its own failures: one that leaves it would end the work
+unnoticed. It is cancelled at an await, so a step that has to be whole is one request or one transaction.
 """
 
 import asyncio
+import sqlite3
 from abc import ABC, abstractmethod
+
+from tally.clickhouse.client import NoAnswer, Refused
+from tally.errors import ApiError, log, where_it_failed
+
+FAILURES: tuple[type[Exception], ...] = (Refused, NoAnswer, ApiError, sqlite3.Error)
+"""What is to be expected of ClickHouse and of the file; other failures are bugs."""
 
 
 class Worker(ABC):
@@ -27,3 +34,29 @@ class Worker(ABC):
     @abstractmethod
     async def _run(self) -> None:
         """Work until it is cancelled."""
+
+
+class PeriodicWorker(Worker):
+    """Works every `pause_s` until nothing is left to do, and begins again after the next pause where that failed.
+
+    name: of the work. problem: what the log says of an expected failure, one of `failures`.
+    """
+
+    pause_s = 60.0
+    name = problem = ""
+    failures = FAILURES
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self.pause_s)
+            try:
+                while await self.work():
+                    pass
+            except self.failures as failure:
+                log.warning("%s: %s", self.problem, failure)
+            except Exception as failure:
+                log.error("%s failed: %s", self.name, where_it_failed(failure))
+
+    @abstractmethod
+    async def work(self) -> bool:
+        """Do a step; return whether there may be another one. Raises `failures`."""

@@ -238,7 +238,7 @@ class Dialect(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The address that Tally is told."""
+        """The address that Tally uses."""
         return f"http://tally:{PASSWORD}@127.0.0.1:{self.server_port}"
 
     def wait(self) -> None:

@@ -83,7 +83,7 @@ class Lean:
         self.servers = Servers(self.settings.clickhouse, self.settings.cluster_name)
         self.app = App(self.settings, ManualClock(), lambda node: KeepEngine(node))
         # In its turn where the test says so.
-        patch.setattr(unloader, "_PAUSE_S", 1 << 30)
+        patch.setattr(unloader.Unloader, "pause_s", 1 << 30)
         # Most days have several pages.
         patch.setattr(archive, "_ROWS", 60)
 

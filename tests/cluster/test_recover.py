@@ -9,7 +9,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import closing
 from http.client import HTTPException
 from http.cookies import SimpleCookie
@@ -27,11 +27,12 @@ from tally.settings import BadSetting
 from tally.storage import cluster_tables
 from tally.storage.database import open_database, statements
 from tests.cluster.engine import needs_clickhouse, new_key_file
-from tests.cluster.test_follow import RANGE, ClickHouse, Gate, Site, until
+from tests.cluster.test_follow import RANGE, ClickHouse, Gate, Site, clickhouse, until
 from tests.support.app import ROOT, Answer
 from tests.support.ledgers import OWNER
 from tests.support.process import UNLIMITED, Serve, Server, clean_environment
 
+__all__ = ["clickhouse"]
 T = TypeVar("T")
 PASSWORD = "a passphrase of several words"
 BOUGHT = {"name": "Bought", "type": "event", "match": ["filter_event_name=buy"], "value": "price", "currency": "EUR"}
@@ -130,13 +131,6 @@ class Kept(Site):
                 await client.close()
 
         return asyncio.run(ask())
-
-
-@pytest.fixture
-def clickhouse(tmp_path: Path) -> Iterator[ClickHouse]:
-    opened = ClickHouse(tmp_path / "clickhouse")
-    yield opened
-    opened.kill()
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ class Sites(Site):
 
 
 class Client(threading.Thread):
-    """Sends page views until it is told to end; what has no answer is sent again, as trackers do."""
+    """Sends page views until `end` is called; what has no answer is sent again, as trackers do."""
 
     def __init__(self, site: Site, first: int) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ were recorded, and .ci/run gives this option where it has just run the tests of 
 seed always gives the same ones. .ci/run gives the hash of the commit's tree, so that other commits take others.
 
 Faults that only tests/cluster detects need ClickHouse's engine, which .ci/clickhouse installs; without it they are
-named and left out.
+named and skipped.
 """
 
 import argparse
@@ -166,9 +166,9 @@ def main() -> int:
         print(f"all {len(chosen)} faults can be planted, and their tests exist")
         return 0
     if ENGINE is None:
-        left_out = [fault.name for fault in chosen if needs_clickhouse(fault)]
-        chosen = [fault for fault in chosen if fault.name not in left_out]
-        print(*(f"LEFT OUT  {name}: run .ci/clickhouse first" for name in left_out), sep="\n", flush=True)
+        skipped = [fault.name for fault in chosen if needs_clickhouse(fault)]
+        chosen = [fault for fault in chosen if fault.name not in skipped]
+        print(*(f"SKIPPED   {name}: run .ci/clickhouse first" for name in skipped), sep="\n", flush=True)
     missed = undetected(chosen, is_recording=options.record, have_passed=options.passed)
     if missed is None:
         return 1

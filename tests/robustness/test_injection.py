@@ -321,7 +321,7 @@ NOT_FROM_CLIENTS = {
     "reader_process.py: source.digest != digest": "the content of a file of the owner's own",
     "control.py: digests == self._copied": "the content of tables, without a key",
     "control.py: digests[1] == self._copied[1]": "the content of tables, without a key",
-    "unloader.py: own == await digest_of(exported(client, copy.copy, offset_ms, days))": "events, without a key",
+    "unloader.py: stored == await digest_of(exported(client, copy.copy, offset_ms, days))": "events, without a key",
     "archive.py: await digest_of(read) == (days.events, days.digest)": "events, without a key",
 }
 
