@@ -31,8 +31,8 @@ from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS, HOUR_MS
 
 PAUSE_S = 1.0
-# After failures.
-LONGEST_PAUSE_S = 30.0
+# After failures; with keep, where events are refused meanwhile, a shorter one.
+_LONGEST_PAUSE_S, _LONGEST_PAUSE_IN_KEEP_S = 30.0, 2.0
 # How long a report waits for ClickHouse before SQLite answers it.
 WAIT_S = 2.0
 # ClickHouse knows a token for 7 days. Later, whether a shipment was stored in part is unknown.
@@ -76,7 +76,6 @@ class Shipper(Worker):
         self.failures = 0
         # Why nothing is shipped, "" where it works, and since when, by the monotonic clock.
         self.problem, self.failing_since_ns = _NEW, -math.inf
-        self.longest_pause_s = LONGEST_PAUSE_S
         # Called after each attempt.
         self.on_attempt: Callable[[], None] = lambda: None
         self._servers, self._outbox, self._database, self._clock = servers, outbox, database, clock
@@ -137,7 +136,8 @@ class Shipper(Worker):
                     self._clearing = asyncio.create_task(self._clear())
             except Exception as failure:
                 self._failed(failure)
-                pause_s = min(self.longest_pause_s, PAUSE_S / 4 * 2**failed)
+                longest_s = _LONGEST_PAUSE_IN_KEEP_S if self._outbox.is_strict else _LONGEST_PAUSE_S
+                pause_s = min(longest_s, PAUSE_S / 4 * 2**failed)
                 failed = min(failed + 1, 10)
 
     def _failed(self, failure: Exception) -> None:

@@ -130,6 +130,8 @@ def test_kills_and_the_loss_of_a_disk_lose_and_double_nothing(tmp_path: Path, se
                 replicas.services[victim].kill()
                 time.sleep(rng.uniform(0.2, 3))
                 replicas.services[victim].start()
+        # Enough to tell whether something is lost, also where two were away for most of the time.
+        until(lambda: sum(len(client.acknowledged) for client in clients) > 100, 120)
         for client in clients:
             client.end()
         until(lambda: not site.waiting(), 120)
