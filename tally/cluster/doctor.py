@@ -34,7 +34,7 @@ def cluster(case: Case) -> Iterator[Finding]:
             "/* doctor.outbox */ select coalesce(sum(length(body)), 0) from cluster_outbox"
         ).fetchone()[0]
         joined, websites = connection.execute(
-            "/* doctor.joined */ select (select count(*) from cluster_copy where state = 'joined'),"
+            "/* doctor.joined */ select (select count(*) from cluster_copy where state = 'joined' and not changes),"
             " (select count(*) from website)"
         ).fetchone()
     try:
