@@ -82,6 +82,8 @@ async def _write(
     # Before anything is changed.
     await control.newest(client, key)
     series = await begin_series(client, socket.gethostname())
+    # What the lost server has shipped meanwhile.
+    await client.sync(*schema.TABLES)
     copy = await control.newest(client, key)
     last = await _last_batch(client)
     await client.insert("shipped", [{"series": series, "number": last}], f"{series}/{last}/shipped")
@@ -102,8 +104,7 @@ async def _reach(servers: Servers) -> None:
     """Use the first server that has what the others have. Raises Refused, NoAnswer."""
     for others in reversed(range(len(servers.urls))):
         try:
-            # Of all tables.
-            await servers.sync(1)
+            await servers.client.sync(*schema.TABLES)
             break
         except (Refused, NoAnswer):
             if not others:

@@ -154,6 +154,34 @@ def test_events_are_answered_once_clickhouse_has_them_and_refused_while_it_is_aw
     assert server.terminate() == 0
 
 
+def test_a_batch_whose_insert_has_no_answer_is_not_confirmed_by_reading_it(
+    site: Site, serve: Serve, clickhouse: ClickHouse
+) -> None:
+    """One server of several may have it alone, and lose it."""
+    gate = Gate(clickhouse)
+    server = kept(site, serve, gate)
+
+    def refuse() -> None:
+        refused.append(site.waiting())
+        gate.choose("shipped", "before", refuse)
+
+    refused: list[int] = []
+    gate.choose("shipped", "after", refuse)
+    assert by_fast_path(site, server, 1) == 0
+    assert clickhouse.rows("select max(number) from shipped") == [[1]]
+    until(lambda: len(refused) > 3)
+    assert all(refused)
+    assert by_fast_path(site, server, 2) == 503
+    gate.at = ("", "")
+    accepting(server)
+    assert not site.waiting()
+    assert clickhouse.rows("select number from shipped order by number") == [[0], [1]]
+    assert by_fast_path(site, server, 2) == 202
+    assert server.terminate() == 0
+    gate.shutdown()
+    gate.server_close()
+
+
 def test_the_older_of_two_servers_stores_nothing_more(
     site: Site, serve: Serve, clickhouse: ClickHouse, tmp_path: Path
 ) -> None:
