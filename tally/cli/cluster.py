@@ -204,15 +204,17 @@ def _status(given: argparse.Namespace, settings: Settings) -> None:
 
 def _state_of(connection: Connection, website: Website) -> str:
     """Return which engine answers a website's reports, and why."""
-    copies = setup.copies(connection, website.number)
-    if not copies:
+    row = connection.execute(
+        "/* cluster.copy */ select state, reason from cluster_copy where website = ? order by copy desc limit 1",
+        (website.number,),
+    ).fetchone()
+    if row is None:
         return "SQLite answers: not joined"
     copy = cluster_tables.copy_of(connection, website.number)
     if copy is not None and copy.unloaded:
         return f"ClickHouse answers, and alone has events from before {iso(copy.own_day * DAY_MS)[:10]}"
-    state, reason = copies[0]
     return {"joined": "ClickHouse answers", "joining": "SQLite answers: being joined, or interrupted"}.get(
-        state, f"SQLite answers: {reason}; join it again"
+        row[0], f"SQLite answers: {row[1]}; join it again"
     )
 
 
