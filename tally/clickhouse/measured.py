@@ -18,7 +18,7 @@ _ASSIGNED = "if(converted, 0, visitors)"
 _IS_MEASURED = f"({' or '.join(f'isNotNull({metric})' for metric in METRICS)})"
 
 
-def matching(traffic: Traffic, type_: int, parameters: Parameters) -> str:
+def matching(parameters: Parameters, traffic: Traffic, type_: int) -> str:
     """Return `from ... where` of the measurements of a type that match the scope."""
     source = f"(select * from {traffic.place('measure')} and type = {type_}{latest(type_)})"
     return (
@@ -31,34 +31,34 @@ def latest(type_: int) -> str:
     return " order by time_on_page desc, scroll_depth desc limit 1 by id" if type_ == LEAVE else ""
 
 
-def leaves(traffic: Traffic, field: str, parameters: Parameters, values: Sequence[str] | None = None) -> str:
+def leaves(parameters: Parameters, traffic: Traffic, field: str, values: Sequence[str] | None = None) -> str:
     """Return SQL of (val, the fields of Leaves) by a field; of some values, or of all."""
     some = "" if values is None else f" and has({parameters.texts(values)}, {field})"
     names = Leaves._fields
     return (
         f"select toString({field}) as val, count() as {names[0]}, arraySort(groupArray(assumeNotNull(time_on_page)))"
         f"[intDiv({names[0]} + 1, 2)] as {names[1]}, countIf(assumeNotNull(scroll_depth) > {REACHED}) as {names[2]}"
-        f" {matching(traffic, LEAVE, parameters)}{some} group by val"
+        f" {matching(parameters, traffic, LEAVE)}{some} group by val"
     )
 
 
 def vitals(
-    traffic: Traffic, by: str, metrics: Sequence[str], parameters: Parameters, values: Sequence[str] | None = None
+    parameters: Parameters, traffic: Traffic, by: str, metrics: Sequence[str], values: Sequence[str] | None
 ) -> str:
     """Return SQL of (group, metric, value, number), by value. by: SQL of the group; values: some groups, or all."""
     some = "" if values is None else f" and has({parameters.texts(values)}, toString({by}))"
     pairs = ", ".join(f"('{metric}', {metric})" for metric in metrics)
     return (
         f"select own, pair.1 as metric, assumeNotNull(pair.2) as value, count() from (select {by} as own,"
-        f" arrayJoin([{pairs}]) as pair {matching(traffic, VITALS, parameters)}{some})"
+        f" arrayJoin([{pairs}]) as pair {matching(parameters, traffic, VITALS)}{some})"
         " where isNotNull(pair.2) group by own, metric, value order by value"
     )
 
 
-def poorest(traffic: Traffic, field: str, metric: str, limit: int, parameters: Parameters) -> str:
+def poorest(parameters: Parameters, traffic: Traffic, field: str, metric: str, limit: int) -> str:
     """Return SQL of (value of a field, events): the first ones by poor values of a metric, events and text."""
     return (
-        f"select toString({field}) as val, count() as events {matching(traffic, VITALS, parameters)}"
+        f"select toString({field}) as val, count() as events {matching(parameters, traffic, VITALS)}"
         f" and {_IS_MEASURED} and {field} != '' group by val"
         f" order by countIf(ifNull({metric} > {limits_of(metric)[1]}, 0)) desc, events desc, val limit {limit}"
     )
@@ -71,18 +71,18 @@ class Trials(NamedTuple):
     traffic: Traffic
     kept: Sequence[Sequence[tuple[str, str]]] | None = None
 
-    def counts(self, limit: int | None, parameters: Parameters) -> str:
+    def counts(self, parameters: Parameters, limit: int | None) -> str:
         """Return SQL of rows (day, experiment, variant, 1 of conversions, goal, visitors); limit: at most so many."""
         return f"{self._rows(parameters)} order by all{'' if limit is None else f' limit {limit}'}"
 
-    def experiments(self, limit: int, parameters: Parameters) -> str:
+    def experiments(self, parameters: Parameters, limit: int) -> str:
         """Return SQL of (experiment, number of experiments): the first ones by visitors and name."""
         return (
             f"select name, count() over () from ({self._rows(parameters)}) group by name"
             f" order by sum({_ASSIGNED}) desc, name limit {limit}"
         )
 
-    def most_of_each(self, experiments: Sequence[str], limit: int, parameters: Parameters, *, goals: bool) -> str:
+    def most_of_each(self, parameters: Parameters, experiments: Sequence[str], limit: int, *, goals: bool) -> str:
         """Return SQL of (experiment, variant, number of variants): the first of each by visitors; or goals."""
         member, counted, some = ("reached", "visitors", " and converted") if goals else ("arm", _ASSIGNED, "")
         return (
@@ -96,7 +96,7 @@ class Trials(NamedTuple):
         return f"select name, count() from ({self._rows(parameters)}) group by name"
 
     def _rows(self, parameters: Parameters) -> str:
-        rows = _trials(self.traffic, parameters)
+        rows = _trials(parameters, self.traffic)
         if self.kept is None:
             return rows
         pairs = parameters.steps(self.kept)
@@ -104,7 +104,7 @@ class Trials(NamedTuple):
         return f"select * from ({rows}) where (name, arm) in {arms} and (not converted or (name, reached) in {goals})"
 
 
-def _trials(traffic: Traffic, parameters: Parameters) -> str:
+def _trials(parameters: Parameters, traffic: Traffic) -> str:
     """Return SQL of the rows of all experiments.
 
     A visitor's variant is that of the first assignment of the day; filters apply to the assignment.
@@ -131,7 +131,7 @@ def _heat(website: int, days: range, widths: Sequence[int]) -> str:
     )
 
 
-def clicks(website: int, pathname: str, days: range, widths: Sequence[int], limit: int, parameters: Parameters) -> str:
+def clicks(parameters: Parameters, website: int, pathname: str, days: range, widths: Sequence[int], limit: int) -> str:
     """Return SQL of (column, row, clicks, cells, clicks of all cells), most clicks first."""
     return (
         f"select x, y, sum(points) as clicks, count() over (), sum(clicks) over () {_heat(website, days, widths)}"
@@ -140,7 +140,7 @@ def clicks(website: int, pathname: str, days: range, widths: Sequence[int], limi
     )
 
 
-def depths(website: int, pathname: str, days: range, widths: Sequence[int], parameters: Parameters) -> str:
+def depths(parameters: Parameters, website: int, pathname: str, days: range, widths: Sequence[int]) -> str:
     """Return SQL of (row, pageviews that were scrolled to it)."""
     return (
         f"select y, sum(points) {_heat(website, days, widths)} and pathname = {parameters.text(pathname)}"

@@ -11,12 +11,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from tally.clickhouse.reports import ClickHouseReports
+from tally.clickhouse.reports import ClickHouseReports, Snapshot
 from tally.clock import Clock
-from tally.cluster.reports import CopyFacts
 from tally.cluster.servers import Servers, opened
 from tally.cluster.shipper import CannotFollow
-from tally.engine.reports import Reports
+from tally.engine.reports import EventReports
 from tally.engine.values import Requester, Scope, TopQuery
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
@@ -39,7 +38,7 @@ _MINUTE_MS = 60_000
 _RANGES = (1, 7, 30, 365)
 _SERVER = Requester()
 _WIDTHS = ("mobile", "tablet", "desktop")
-Ask = Callable[[Reports, Scope], Awaitable[Any]]
+Ask = Callable[[EventReports, Scope], Awaitable[Any]]
 
 
 class Difference(NamedTuple):
@@ -65,20 +64,20 @@ def _questions() -> Iterator[tuple[str, Ask]]:
     yield "heatmap pages", _heatmap_pages
 
 
-async def _top(field: str, engine: Reports, scope: Scope) -> Any:
+async def _top(field: str, engine: EventReports, scope: Scope) -> Any:
     return await engine.top(scope, [TopQuery(field, _LIMIT, has_visits=True)], _SERVER)
 
 
-async def _pages(field: str, engine: Reports, scope: Scope) -> Any:
+async def _pages(field: str, engine: EventReports, scope: Scope) -> Any:
     return await engine.visit_pages(scope, field, _LIMIT, _SERVER)
 
 
-async def _heatmap_pages(engine: Reports, scope: Scope) -> Any:
+async def _heatmap_pages(engine: EventReports, scope: Scope) -> Any:
     days = range(scope.from_ms // DAY_MS + 1, scope.to_ms // DAY_MS)
     return await engine.heatmap_pages(scope.website, days, _WIDTHS, _LIMIT, _SERVER)
 
 
-async def _timeseries(engine: Reports, scope: Scope) -> Any:
+async def _timeseries(engine: EventReports, scope: Scope) -> Any:
     begins = range(scope.from_ms, scope.to_ms, DAY_MS)
     buckets = [(begin, min(begin + DAY_MS, scope.to_ms)) for begin in begins]
     return await engine.timeseries(scope, buckets, _SERVER)
@@ -121,8 +120,8 @@ class Comparison:
             await asyncio.sleep(n)
             # Both list events up to it.
             self._changes.last_id = last_id = await self._caught_up()
-            facts = CopyFacts(self._sqlite, website.number, website.day_offset_ms, last_id, copy)
-            clickhouse = await ask(ClickHouseReports(self._servers.client, facts), scope._replace(website=copy.copy))
+            snapshot = Snapshot(last_id, website.day_offset_ms, bool(copy.has_sums))
+            clickhouse = await ask(ClickHouseReports(self._servers.client, snapshot), scope._replace(website=copy.copy))
             sqlite = await ask(self._sqlite, scope)
             if _plain(sqlite) == _plain(clickhouse):
                 return None
