@@ -123,26 +123,15 @@ class Client:
         """
         if claim is None:
             return await self._rows(statement, parameters, is_gone)
-        slot = await self._slot(claim)
+        try:
+            async with asyncio.timeout(self._query_s):
+                slot = await self._queue.acquire(claim)
+        except (TimeoutError, QueueFull):
+            raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
         try:
             return await self._rows(statement, parameters, is_gone)
         finally:
             self._queue.release(slot)
-
-    async def _slot(self, claim: Claim) -> int:
-        """Wait for the claim's turn among the queries that may run at once."""
-        try:
-            waiting = self._queue.request(claim)
-        except QueueFull:
-            raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
-        try:
-            async with asyncio.timeout(self._query_s):
-                return await waiting
-        except BaseException as failure:
-            self._queue.withdraw(claim, waiting)
-            if isinstance(failure, TimeoutError):
-                raise ApiError(OVERLOADED, retry_after_s=10) from None
-            raise
 
     async def _rows(
         self, statement: str, parameters: Mapping[str, str], is_gone: Callable[[], bool]
