@@ -186,11 +186,9 @@ def _leave(given: argparse.Namespace, settings: Settings) -> None:
 def _status(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         _need_outbox(connection)
-        series, shipped, claimed = connection.execute(
-            "/* cluster.state */ select series, shipped, claimed from cluster_state"
-        ).fetchone()
-        waiting, size = connection.execute(
-            "/* cluster.waiting */ select count(distinct number), coalesce(sum(length(body)), 0) from cluster_outbox"
+        series, shipped, claimed, waiting, size = connection.execute(
+            "/* cluster.state */ select series, shipped, claimed, count(distinct number),"
+            " coalesce(sum(length(body)), 0) from cluster_state left join cluster_outbox"
         ).fetchone()
         show_row("series", series)
         show_row("shipped", f"batch {shipped}{f', being sent: {claimed}' if claimed > shipped else ''}")

@@ -30,9 +30,9 @@ def cluster(case: Case) -> Iterator[Finding]:
             yield fault(_TOPIC, "the database has no outbox", "run `analytics-server cluster init`")
             return
         series, shipped, size, joined, websites = connection.execute(
-            "/* doctor.state */ select series, shipped, (select coalesce(sum(length(body)), 0) from cluster_outbox),"
+            "/* doctor.state */ select series, shipped, coalesce(sum(length(body)), 0),"
             " (select count(*) from cluster_copy where state = 'joined'), (select count(*) from website)"
-            " from cluster_state"
+            " from cluster_state left join cluster_outbox"
         ).fetchone()
     problem = ""
     try:

@@ -6,7 +6,6 @@ under another name and has its own only when it is complete: ended at any point,
 """
 
 import os
-import socket
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -79,7 +78,7 @@ async def _write(
     client = servers.client
     # Before anything is changed.
     await control.newest(client, key)
-    series = await begin_series(client, socket.gethostname())
+    series = await begin_series(client)
     copy = await control.newest(client, key)
     last = await _last_batch(client)
     await client.insert("shipped", [{"series": series, "number": last}], f"{series}/{last}/shipped")

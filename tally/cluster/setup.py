@@ -99,7 +99,7 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
         newest = await _newest_series(servers.client)
         if newest not in ("", series):
             raise CannotFollow(OTHER_SERIES)
-        await begin_series(servers.client, socket.gethostname(), series, is_begun=bool(newest))
+        await begin_series(servers.client, series, is_begun=bool(newest))
 
 
 async def _refuse_to_delete(connection: Connection, client: Client) -> None:
@@ -117,7 +117,7 @@ async def _newest_series(client: Client) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-async def begin_series(client: Client, node: str, series: str = "", *, is_begun: bool = False) -> str:
+async def begin_series(client: Client, series: str = "", *, is_begun: bool = False) -> str:
     """Begin a series, a new one where none is named, and return it: servers of older ones ship nothing more.
 
     Raises Refused, NoAnswer, ApiError; it may then be called again, for yet another one. is_begun: only complete it.
@@ -125,7 +125,8 @@ async def begin_series(client: Client, node: str, series: str = "", *, is_begun:
     series = series or secrets.token_hex(8)
     if not is_begun:
         ((number,),) = await client.rows("select max(number) + 1 from series", {})
-        await client.insert("series", [{"series": series, "number": number, "node": node}], f"{series}/begin")
+        row = {"series": series, "number": number, "node": socket.gethostname()}
+        await client.insert("series", [row], f"{series}/begin")
     await client.insert("shipped", [{"series": series, "number": 0}], f"{series}/0/shipped")
     return series
 
