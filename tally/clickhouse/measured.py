@@ -5,12 +5,12 @@ occurs. Measurements have dimensions of their own and belong to no visit.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tally.clickhouse.client import Parameters
-from tally.clickhouse.visits import Traffic, condition
+from tally.clickhouse.visits import Traffic, condition, of_days
 from tally.engine.values import Leaves
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, LEAVE, METRICS, VITALS
+from tally.reports.experiments import MAX_EXPERIMENTS, MAX_GOALS, MAX_VARIANTS
 from tally.rollups.heatmap_grid import CLICK, SCROLL
 from tally.rollups.web_vitals import REACHED, limits_of
 
@@ -64,44 +64,40 @@ def poorest(parameters: Parameters, traffic: Traffic, field: str, metric: str, l
     )
 
 
-class Trials(NamedTuple):
-    """Counts of experiments in a scope; perhaps of some (experiment, variant) and (experiment, goal) alone, of which a
-    row needs both that it has."""
+def trials(parameters: Parameters, traffic: Traffic, limit: int) -> str:
+    """Return SQL of the first rows (day, experiment, variant, 1 of conversions, goal, visitors) of all experiments."""
+    return f"{_trials(parameters, traffic)} order by all limit {limit}"
 
-    traffic: Traffic
-    kept: Sequence[Sequence[tuple[str, str]]] | None = None
 
-    def counts(self, parameters: Parameters, limit: int | None) -> str:
-        """Return SQL of rows (day, experiment, variant, 1 of conversions, goal, visitors); limit: at most so many."""
-        return f"{self._rows(parameters)} order by all{'' if limit is None else f' limit {limit}'}"
+def largest_experiments(parameters: Parameters, traffic: Traffic) -> str:
+    """Return SQL of (experiment, number of variants, of goals, of experiments): the first ones by visitors and name."""
+    return (
+        f"select name, uniqExact(arm), uniqExactIf(reached, converted), count() over ()"
+        f" from ({_trials(parameters, traffic)}) group by name order by sum({_ASSIGNED}) desc, name"
+        f" limit {MAX_EXPERIMENTS}"
+    )
 
-    def experiments(self, parameters: Parameters, limit: int) -> str:
-        """Return SQL of (experiment, number of experiments): the first ones by visitors and name."""
-        return (
-            f"select name, count() over () from ({self._rows(parameters)}) group by name"
-            f" order by sum({_ASSIGNED}) desc, name limit {limit}"
-        )
 
-    def most_of_each(self, parameters: Parameters, experiments: Sequence[str], limit: int, *, goals: bool) -> str:
-        """Return SQL of (experiment, variant, number of variants): the first of each by visitors; or goals."""
-        member, counted, some = ("reached", "visitors", " and converted") if goals else ("arm", _ASSIGNED, "")
-        return (
-            f"select name, {member}, count() over (partition by name) from ({self._rows(parameters)})"
-            f" where has({parameters.texts(experiments)}, name){some} group by name, {member}"
-            f" order by sum({counted}) desc, {member} limit {limit} by name"
-        )
+def trials_of(parameters: Parameters, traffic: Traffic, experiments: Sequence[str]) -> str:
+    """Return SQL of the rows of some experiments, of the variants and goals with the most visitors of each."""
+    rows = f"select * from ({_trials(parameters, traffic)}) where has({parameters.texts(experiments)}, name)"
+    arms = (
+        f"select name, arm from ({rows}) group by name, arm"
+        f" order by sum({_ASSIGNED}) desc, arm limit {MAX_VARIANTS} by name"
+    )
+    goals = (
+        f"select name, reached from ({rows}) where converted group by name, reached"
+        f" order by sum(visitors) desc, reached limit {MAX_GOALS} by name"
+    )
+    return (
+        f"select * from ({rows}) where (name, arm) in ({arms})"
+        f" and (not converted or (name, reached) in ({goals})) order by all"
+    )
 
-    def sizes(self, parameters: Parameters) -> str:
-        """Return SQL of (experiment, rows)."""
-        return f"select name, count() from ({self._rows(parameters)}) group by name"
 
-    def _rows(self, parameters: Parameters) -> str:
-        rows = _trials(parameters, self.traffic)
-        if self.kept is None:
-            return rows
-        pairs = parameters.steps(self.kept)
-        arms, goals = (f"(select pair.1, pair.2 from (select arrayJoin({pairs}[{n}]) as pair))" for n in (1, 2))
-        return f"select * from ({rows}) where (name, arm) in {arms} and (not converted or (name, reached) in {goals})"
+def numbers_of_trials(parameters: Parameters, traffic: Traffic, experiments: Sequence[str]) -> str:
+    """Return SQL of (experiment, number of rows of `trials_of`)."""
+    return f"select name, count() from ({trials_of(parameters, traffic, experiments)}) group by name"
 
 
 def _trials(parameters: Parameters, traffic: Traffic) -> str:
@@ -125,10 +121,7 @@ def _trials(parameters: Parameters, traffic: Traffic) -> str:
 
 
 def _heat(website: int, days: range, widths: Sequence[int]) -> str:
-    return (
-        f"from heat where website = {website} and day >= {max(days.start, 0)} and day < {max(days.stop, 0)}"
-        f" and has({sorted(widths)}, width)"
-    )
+    return f"from heat where {of_days(website, days)} and has({sorted(widths)}, width)"
 
 
 def clicks(parameters: Parameters, website: int, pathname: str, days: range, widths: Sequence[int], limit: int) -> str:

@@ -48,11 +48,14 @@ from tally.events.json_scalars import key_of
 from tally.events.validation import METRICS
 from tally.reports import experiments
 from tally.reports.event_data import of_values
+from tally.reports.event_list import stored_event
 from tally.reports.heatmaps import MAX_CELLS
 from tally.rollups.heatmap_grid import shares
 from tally.timestamps import DAY_MS
 
 P = ParamSpec("P")
+Statement = Callable[Concatenate[Parameters, P], str]
+"""A function that makes a statement."""
 Rows = list[list[Any]]
 # Above every timestamp and id: the list of events begins with the newest.
 _FIRST = 1 << 62
@@ -77,14 +80,8 @@ class ClickHouseReports:
         # The settled days of the website, and those of imported sums, once they are read.
         self._days: tuple[Sequence[SettledDay], Sequence[int]] | None = None
 
-    async def _rows(
-        self,
-        requester: Requester,
-        statement: Callable[Concatenate[Parameters, P], str],
-        *values: P.args,
-        **more: P.kwargs,
-    ) -> Rows:
-        """Return the rows of a statement, which a function makes of some values."""
+    async def _rows(self, requester: Requester, statement: Statement[P], *values: P.args, **more: P.kwargs) -> Rows:
+        """Return the rows of a statement of some values."""
         parameters = Parameters()
         text = statement(parameters, *values, **more)
         return await self._client.rows(text, parameters.values, requester.is_gone, requester.claim)
@@ -208,7 +205,8 @@ class ClickHouseReports:
         place = Place(_FIRST, _FIRST, last_id) if after is None else after._replace(ts=after.ts + offset_ms)
         events = await self._events(scope, requester)
         rows = await self._rows(requester, listing.events, events, place, limit, only_traffic)
-        return EventPage([listing.stored_event(row, offset_ms) for row in rows], place.last_id)
+        listed = [stored_event([id, type_, ts - offset_ms, *rest]) for id, type_, ts, *rest, _ in rows]
+        return EventPage(listed, place.last_id)
 
     # --- behaviour
 
@@ -247,7 +245,7 @@ class ClickHouseReports:
 
     async def vitals(self, scope: Scope, requester: Requester) -> dict[str, Summary]:
         """Return the summary of each web vital."""
-        found = await self._summaries(scope, "''", METRICS, requester)
+        found = await self._summaries(scope, "''", METRICS, None, requester)
         return {metric: found("", metric) for metric in METRICS}
 
     async def vitals_by_value(
@@ -257,23 +255,18 @@ class ClickHouseReports:
         events = await self._events(scope, requester)
         rows = await self._rows(requester, measured.poorest, events, field, metric, limit)
         values = [value for value, _ in rows]
-        found = await self._summaries(scope, f"toString({field})", [metric], requester, values)
+        found = await self._summaries(scope, f"toString({field})", [metric], values, requester)
         return [VitalsRow(value, number, found(value, metric)) for value, number in rows]
 
     async def vitals_by_day(self, scope: Scope, metric: str, requester: Requester) -> list[tuple[int, Summary]]:
         """Return the summary of each day of the website."""
-        found = await self._summaries(scope, "day", [metric], requester)
+        found = await self._summaries(scope, "day", [metric], None, requester)
         _, from_ms, to_ms, *_ = self._time.scope(scope)
         days = range(from_ms // DAY_MS, -(-to_ms // DAY_MS))
         return [(self._time.utc(max(from_ms, day * DAY_MS)), found(day, metric)) for day in days]
 
     async def _summaries(
-        self,
-        scope: Scope,
-        by: str,
-        metrics: Sequence[str],
-        requester: Requester,
-        values: Sequence[str] | None = None,
+        self, scope: Scope, by: str, metrics: Sequence[str], values: Sequence[str] | None, requester: Requester
     ) -> Callable[[Any, str], Summary]:
         """Return what has the summary of each group and metric."""
         # numpy is imported with the first query that needs it.
@@ -294,29 +287,18 @@ class ClickHouseReports:
 
     async def experiments(self, scope: Scope, requester: Requester) -> tuple[list[Experiment], int]:
         """Return the experiments and how many are omitted."""
-        trials = measured.Trials(await self._events(scope, requester))
-        rows = await self._rows(requester, trials.counts, experiments.MAX_ROWS + 1)
-        if len(rows) > experiments.MAX_ROWS:
-            return await self._largest(trials, requester)
-        return experiments.of_rows([_count(*row) for row in rows])
-
-    async def _largest(self, trials: measured.Trials, requester: Requester) -> tuple[list[Experiment], int]:
-        """Return the same where there are too many counts: as many experiments as fit, as SQLite's report does."""
-        ranked = await self._rows(requester, trials.experiments, experiments.MAX_EXPERIMENTS)
-        names: list[str] = [name for name, _ in ranked]
-        kept: list[list[tuple[str, str]]] = [[], []]
-        totals: dict[str, list[int]] = {name: [0, 0] for name in names}
-        for goals, limit in enumerate((experiments.MAX_VARIANTS, experiments.MAX_GOALS)):
-            most = await self._rows(requester, trials.most_of_each, names, limit, goals=bool(goals))
-            for name, member, total in most:
-                kept[goals].append((name, member))
-                totals[name][goals] = total
-        sizes: dict[str, int] = dict(map(tuple, await self._rows(requester, trials._replace(kept=kept).sizes)))
-        chosen = {*experiments.fitting(names, sizes)}
-        own = trials._replace(kept=[[pair for pair in some if pair[0] in chosen] for some in kept])
-        counts = [_count(*row) for row in await self._rows(requester, own.counts, None)]
-        found = experiments.of_largest(counts, {name: totals[name] for name in chosen})
-        return found, ranked[0][1] - len(chosen)
+        events = await self._events(scope, requester)
+        rows = await self._rows(requester, measured.trials, events, experiments.MAX_ROWS + 1)
+        if len(rows) <= experiments.MAX_ROWS:
+            return experiments.of_rows(map(tuple, rows))
+        # As many experiments as fit, as SQLite's report does.
+        ranked = await self._rows(requester, measured.largest_experiments, events)
+        totals: dict[str, list[int]] = {name: numbers for name, *numbers, _ in ranked}
+        sizes = dict(map(tuple, await self._rows(requester, measured.numbers_of_trials, events, [*totals])))
+        names = experiments.fitting([*totals], sizes)
+        rows = await self._rows(requester, measured.trials_of, events, names)
+        found = experiments.of_largest(map(tuple, rows), {name: totals[name] for name in names})
+        return found, ranked[0][-1] - len(names)
 
     async def heatmap(
         self, website: int, pathname: str, days: range, widths: Sequence[str], requester: Requester
@@ -340,10 +322,6 @@ class ClickHouseReports:
 
 def _classes(widths: Sequence[str]) -> list[int]:
     return [WIDTHS.index(width) for width in widths]
-
-
-def _count(day: int, name: str, variant: str, converted: int, goal: str, visitors: int) -> experiments.Row:
-    return day, name, variant, converted, goal, visitors
 
 
 def _has_leaves(events: Traffic) -> bool:

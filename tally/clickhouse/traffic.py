@@ -24,6 +24,12 @@ _IS_BOUNCE = "counts and views = 1 and others = 0"
 # Of the rows of imported sums.
 _TIME_OF_SUMS = f"toInt64(day) * {DAY_MS} + {OF_DAY_MS}"
 _NO_AMOUNTS = "([''], [toUInt64(0)])"
+_NO_CONVERSIONS = f", 0, 0, {_NO_AMOUNTS}"
+# Of a goal by its number, over rows that have these columns.
+_ADDED_UP = (
+    ", sum(conversions{0}) as conversions{0}, sum(converted{0}) as converted{0},"
+    " sumMap(amounts{0}.1, amounts{0}.2) as amounts{0}"
+)
 # Bits of a ratio behind the point in each of two numbers, as tally/reports/top.py ranks it.
 _RATIO_BITS = 31
 
@@ -90,14 +96,12 @@ def figures(
     # What a value has without visits are no figures of visits; what all traffic has are.
     visits = [f"if({'1' if not field else 'visits > 0'}, {name}, 0)" for name in ("bounces", "toInt64(duration_ms)")]
     visits = ["visits", visits[0], "if(visits > 0, pageviews, 0)", visits[1]] if has_visits else ["0"] * 4
-    none = f", 0, 0, {_NO_AMOUNTS}" * len(goals)
+    none = _NO_CONVERSIONS * len(goals)
     sums = traffic.sums(field, f"toString(value), visitors, pageviews, events, {', '.join(visits)}{none}")
     if not sums:
         return counted
     added = "".join(f", sum({name}) as {name}" for name in Stats._fields)
-    for n in range(len(goals)):
-        added += f", sum(conversions{n}) as conversions{n}, sum(converted{n}) as converted{n}"
-        added += f", sumMap(amounts{n}.1, amounts{n}.2) as amounts{n}"
+    added += "".join(map(_ADDED_UP.format, range(len(goals))))
     return f"select val{added} from ({counted}{sums}{some_sums}) group by val"
 
 
@@ -108,24 +112,21 @@ def series(parameters: Parameters, traffic: Traffic, begins: Sequence[int], goal
     """
     bucket = f"roundDown({{}}, [{', '.join(f'toInt64({begin})' for begin in begins)}])"
     of_visit, over_visits = _goal_columns(parameters, goals)
-    # A visit counts in the bucket in which it begins, also where no event of it in that bucket matches.
-    sums = "sum(conversions0), sum(converted0), sumMap(amounts0.1, amounts0.2)"
-    nothing = ", 0, 0, sumMapIf([''], [toUInt64(0)], 0)"
+    none = _NO_CONVERSIONS * len(goals)
     events = (
         f"select b, uniqExact((day, visitor)) as visitors, 0 as visits, sum(viewed) as pageviews,"
         f" sum(acted) as events{over_visits} from (select {bucket.format('ts')} as b, day, visitor,"
         f" countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted{of_visit}"
         f" from {traffic.source((), goals)} where {traffic.matches(parameters)} group by b, day, visitor) group by b"
     )
+    # A visit counts in the bucket in which it begins, also where no event of it in that bucket matches.
     visits = (
-        f"select {bucket.format('v_start')} as b, 0, uniqExact((day, visitor, v_start)), 0, 0{nothing * len(goals)}"
+        f"select {bucket.format('v_start')} as b, 0, uniqExact((day, visitor, v_start)), 0, 0{none}"
         f" from {traffic.source(['v_start'])} where {traffic.matches(parameters)} and {traffic.begins} group by b"
     )
-    of_sums = (
-        f"{bucket.format(_TIME_OF_SUMS)}, visitors, visits, pageviews, events{f', 0, 0, {_NO_AMOUNTS}' * len(goals)}"
-    )
+    of_sums = f"{bucket.format(_TIME_OF_SUMS)}, visitors, visits, pageviews, events{none}"
     return (
-        f"select b, sum(visitors), sum(visits), sum(pageviews), sum(events){f', {sums}' * len(goals)}"
+        f"select b, sum(visitors), sum(visits), sum(pageviews), sum(events){_ADDED_UP.format(0) * len(goals)}"
         f" from ({events} union all {visits}{traffic.sums('', of_sums)}) group by b"
     )
 

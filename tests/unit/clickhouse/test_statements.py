@@ -27,7 +27,6 @@ SUMS = Traffic(
 )
 STEPS = [FunnelStep("pathname", HOSTILE), FunnelStep("", "", PROPERTIES)]
 START = ("pathname", HOSTILE)
-TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], [(HOSTILE, HOSTILE)]])
 QUERY = TopQuery("pathname", 5, goal=GOAL, order="conversion_rate", has_visits=True)
 BUILT: list[Callable[[Parameters], str]] = [
     lambda own: traffic.figures(own, EVENTS, "referrer", [GOAL], values=[HOSTILE]),
@@ -44,10 +43,10 @@ BUILT: list[Callable[[Parameters], str]] = [
     lambda own: measured.leaves(own, EVENTS, "pathname", [HOSTILE]),
     lambda own: measured.vitals(own, EVENTS, "''", ["lcp"], [HOSTILE]),
     lambda own: measured.poorest(own, EVENTS, "pathname", "lcp", 5),
-    lambda own: TRIALS.counts(own, 5),
-    lambda own: TRIALS.experiments(own, 5),
-    lambda own: TRIALS.most_of_each(own, [HOSTILE], 5, goals=True),
-    lambda own: TRIALS.sizes(own),
+    lambda own: measured.trials(own, EVENTS, 5),
+    lambda own: measured.largest_experiments(own, EVENTS),
+    lambda own: measured.trials_of(own, EVENTS, [HOSTILE]),
+    lambda own: measured.numbers_of_trials(own, EVENTS, [HOSTILE]),
     lambda own: measured.clicks(own, 1, HOSTILE, range(2), [0], 5),
     lambda own: measured.depths(own, 1, HOSTILE, range(2), [0]),
     lambda own: listing.events(own, EVENTS, Place(1, 1, 1), 5, False),
