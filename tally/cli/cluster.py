@@ -227,11 +227,9 @@ async def _load_all(
 def _status(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         _need_outbox(connection)
-        series, shipped, claimed = connection.execute(
-            "/* cluster.state */ select series, shipped, claimed from cluster_state"
-        ).fetchone()
-        waiting, size = connection.execute(
-            "/* cluster.waiting */ select count(distinct number), coalesce(sum(length(body)), 0) from cluster_outbox"
+        series, shipped, claimed, waiting, size = connection.execute(
+            "/* cluster.state */ select series, shipped, claimed, count(distinct number),"
+            " coalesce(sum(length(body)), 0) from cluster_state left join cluster_outbox"
         ).fetchone()
         show_row("series", series)
         show_row("shipped", f"batch {shipped}{f', being sent: {claimed}' if claimed > shipped else ''}")
@@ -245,15 +243,18 @@ def _status(given: argparse.Namespace, settings: Settings) -> None:
 
 def _state_of(connection: Connection, website: Website) -> str:
     """Return which engine answers a website's reports, and why."""
-    copies = setup.copies(connection, website.number)
-    if not copies:
+    row = connection.execute(
+        "/* cluster.copy */ select state, reason from cluster_copy where website = ? order by copy desc limit 1",
+        (website.number,),
+    ).fetchone()
+    if row is None:
         return "SQLite answers: not joined"
     copy = cluster_tables.copy_of(connection, website.number)
     if copy is not None and copy.unloaded:
         return f"ClickHouse answers, and alone has events from before {iso(copy.own_day * DAY_MS)[:10]}"
     if copy is not None and copy.is_complete:
         return "ClickHouse answers"
-    state, reason = copies[0]
+    state, reason = row
     if state == "joining":
         return "SQLite answers: being joined, or interrupted"
     return f"SQLite answers: {reason}; a server that runs joins it again"

@@ -88,13 +88,14 @@ class Client:
         if self._session is not None:
             await self._session.close()
 
-    async def execute(self, statement: str) -> None:
+    async def execute(self, statement: str, database: str = "") -> None:
         """Execute a statement without an answer, such as one that creates a table. Raises Refused, NoAnswer.
 
         A deletion is done once it is recorded and done on the servers that are there: others do it when they are back.
+        database: another one than the client's.
         """
         try:
-            await self._send({"database": self._database, "query": statement}, b"")
+            await self._send({"database": database or self._database, "query": statement}, b"")
         except Refused as failure:
             if failure.code != _UNFINISHED:
                 raise
@@ -128,26 +129,15 @@ class Client:
         """
         if claim is None:
             return await self._rows(statement, parameters, is_gone)
-        slot = await self._slot(claim)
+        try:
+            async with asyncio.timeout(self._query_s):
+                slot = await self._queue.acquire(claim)
+        except (TimeoutError, QueueFull):
+            raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
         try:
             return await self._rows(statement, parameters, is_gone)
         finally:
             self._queue.release(slot)
-
-    async def _slot(self, claim: Claim) -> int:
-        """Wait for the claim's turn among the queries that may run at once."""
-        try:
-            waiting = self._queue.request(claim)
-        except QueueFull:
-            raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
-        try:
-            async with asyncio.timeout(self._query_s):
-                return await waiting
-        except BaseException as failure:
-            self._queue.withdraw(claim, waiting)
-            if isinstance(failure, TimeoutError):
-                raise ApiError(OVERLOADED, retry_after_s=10) from None
-            raise
 
     async def _rows(
         self, statement: str, parameters: Mapping[str, str], is_gone: Callable[[], bool]

@@ -6,7 +6,6 @@ under another name and has its own only when it is complete: ended at any point,
 """
 
 import os
-import socket
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -81,7 +80,7 @@ async def _write(
     client = servers.client
     # Before anything is changed.
     await control.newest(client, key)
-    series = await begin_series(client, socket.gethostname())
+    series = await begin_series(client)
     # What the lost server has shipped meanwhile.
     await client.sync(*schema.TABLES)
     copy = await control.newest(client, key)

@@ -18,7 +18,7 @@ class Servers:
 
     def __init__(self, urls: Sequence[str], database: str, query_s: float = 30.0, ack_s: float = 5.0) -> None:
         self.urls = urls
-        self._clients = [Client(url, database, query_s, quorum(len(urls), ack_s)) for url in urls]
+        self.clients = [Client(url, database, query_s, quorum(len(urls), ack_s)) for url in urls]
         self._used = 0
         # Copies that the server in use has completely; 0: what was shipped before it was used.
         self._has: set[int] = set()
@@ -26,16 +26,16 @@ class Servers:
     @property
     def client(self) -> Client:
         """The client of the server in use."""
-        return self._clients[self._used]
+        return self.clients[self._used]
 
     async def close(self) -> None:
         """Close the connections."""
-        for client in self._clients:
+        for client in self.clients:
             await client.close()
 
     def use_next(self) -> None:
         """Use the next server, after a failure."""
-        self._used = (self._used + 1) % len(self._clients)
+        self._used = (self._used + 1) % len(self.clients)
         self._has = set()
 
     async def sync(self, copy: int = 0) -> None:
@@ -58,7 +58,12 @@ class Servers:
 @asynccontextmanager
 async def opened(settings: Settings, min_query_s: float = 0) -> AsyncIterator[Servers]:
     """Yield the servers of the settings to a command. min_query_s: which its queries may take in any case."""
-    servers = Servers(settings.clickhouse, settings.cluster_name, max(settings.query_seconds, min_query_s))
+    servers = Servers(
+        settings.clickhouse,
+        settings.cluster_name,
+        max(settings.query_seconds, min_query_s),
+        settings.cluster_ack_seconds,
+    )
     try:
         yield servers
     finally:

@@ -211,7 +211,7 @@ def test_the_older_of_two_servers_stores_nothing_more(
 async def begun(clickhouse: ClickHouse) -> str:
     client = Client(clickhouse.url, "tally")
     try:
-        return await begin_series(client, "another server")
+        return await begin_series(client)
     finally:
         await client.close()
 
