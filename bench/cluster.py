@@ -104,6 +104,7 @@ def times_of(data_set: DataSet, clickhouse: ClickHouse | None, rounds: int) -> d
             for name, question in QUESTIONS:
                 query = Query(name, days, "", question)
                 taken.setdefault(query, []).append(run_once(client, data_set.website, query))
+                progress(f"{name}, {days} days: {ms(taken[query][-1])}")
             client.close()
             if opened.figures().get('tally_cluster_reports_total{engine="sqlite"}'):
                 raise RuntimeError("SQLite has answered in place of ClickHouse")
