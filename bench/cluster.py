@@ -49,6 +49,7 @@ QUESTIONS = (
     ("journeys of three steps, 55 % match", f"journeys?start=pathname:{path(0)}&direction=next&steps=3&{LARGE}"),
     ("event data, 55 % match", f"event-data?event_name={EVENT_NAMES[0]}&{LARGE}"),
 )
+FOLLOW = ("--cluster-mode", "follow")
 # Days are settled at once, or never. A question may take longer than the server's limit.
 _SERVER = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r})\nimport analytics_server\nfrom tally.cluster import settler\n"
@@ -83,12 +84,14 @@ class ClickHouse:
 
 
 class Measured(Tally):
-    """A server of the file, which ClickHouse follows or not."""
+    """A server of the file, which ClickHouse follows or not. `mode`: the options of a cluster."""
 
-    def __init__(self, data_set: DataSet, clickhouse: ClickHouse | None, pause_s: float = 1e9) -> None:
+    def __init__(
+        self, data_set: DataSet, clickhouse: ClickHouse | None, pause_s: float = 1e9, mode: Sequence[str] = FOLLOW
+    ) -> None:
         options = ["serve", "--port=0", f"--db={data_set.db}", "--query-seconds=120", *NO_RATE_LIMITS, *METRICS]
-        follow = () if clickhouse is None else ("--cluster-mode", "follow", "--clickhouse", clickhouse.url)
-        Server.__init__(self, sys.executable, "-c", _SERVER.format(pause_s=pause_s), *options, *follow)
+        cluster = () if clickhouse is None else (*mode, "--clickhouse", clickhouse.url)
+        Server.__init__(self, sys.executable, "-c", _SERVER.format(pause_s=pause_s), *options, *cluster)
 
 
 def times_of(data_set: DataSet, clickhouse: ClickHouse | None, rounds: int) -> dict[Query, float]:
