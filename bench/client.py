@@ -7,6 +7,7 @@ measured servers have.
 
 import asyncio
 import socket
+import sys
 import time
 from collections.abc import Callable
 from typing import NamedTuple, cast
@@ -37,8 +38,8 @@ class Load(NamedTuple):
 class _Connection(asyncio.Protocol):
     """Sends a request, waits for its 202, and sends the next, until the time is over."""
 
-    def __init__(self, make: MakeRequest, first: int, end: float, latencies: list[float], most: int | None) -> None:
-        self._make, self._next, self._end, self._latencies, self._most = make, first, end, latencies, most
+    def __init__(self, make: MakeRequest, numbers: range, end: float, latencies: list[float]) -> None:
+        self._make, self._numbers, self._end, self._latencies = make, iter(numbers), end, latencies
         self._unparsed = b""
         self._begun = 0.0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -49,12 +50,12 @@ class _Connection(asyncio.Protocol):
 
     def _send(self) -> None:
         now = time.perf_counter()
-        if now >= self._end or (self._most is not None and self._next >= self._most):
+        number = next(self._numbers, None)
+        if now >= self._end or number is None:
             self._transport.close()
             return
         self._begun = now
-        self._transport.write(self._make(self._next))
-        self._next += CONNECTIONS
+        self._transport.write(self._make(number))
 
     def data_received(self, data: bytes) -> None:
         if self._unparsed:
@@ -84,14 +85,17 @@ def _length(head: bytes) -> int:
     raise RuntimeError(f"no Content-Length: {head!r}")
 
 
-def load(server: Server, make: MakeRequest, seconds: float, most: int | None = None) -> Load:
-    """Send over CONNECTIONS connections for some seconds, at most `most` requests."""
+def load(
+    server: Server, make: MakeRequest, seconds: float, most: int = sys.maxsize, connections: int = CONNECTIONS
+) -> Load:
+    """Send over so many connections for some seconds, at most `most` requests."""
 
     async def run() -> Load:
         loop = asyncio.get_running_loop()
         latencies: list[float] = []
         begun, used, theirs = time.perf_counter(), time.process_time(), server.cpu_s()
-        clients = [_Connection(make, n, begun + seconds, latencies, most) for n in range(CONNECTIONS)]
+        numbers = [range(first, most, connections) for first in range(connections)]
+        clients = [_Connection(make, own, begun + seconds, latencies) for own in numbers]
         for client in clients:
             await loop.create_connection(lambda client=client: client, "127.0.0.1", server.port)  # type: ignore[misc]
         async with asyncio.timeout(seconds + _MAX_WAIT_S):

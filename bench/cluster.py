@@ -5,7 +5,8 @@
 
 TALLY_CHDB names a Python with chdb-core: ClickHouse's engine in one process, behind tests/cluster/front.py, which
 answers one request at a time. Each question is asked over HTTP to a server that has just started; those of ClickHouse
-before any day is settled, and after all are. The data set in DIR is kept. Prints a Markdown table.
+before any day is settled, and after all are. The data set in DIR is kept. Prints a Markdown table: in brackets is the
+processor time of both processes, which depends less on what else runs.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -27,7 +29,7 @@ from client import Client
 from dataset import DataSet
 from queries import Query, run_once
 from report import Row, ms, percentile, progress, table
-from servers import COMMAND, METRICS, NO_RATE_LIMITS, ROOT, Server, Tally
+from servers import COMMAND, METRICS, NO_RATE_LIMITS, ROOT, Server, Tally, cpu_s
 from traffic import DAY_MS, EVENT_NAMES, LARGE_BROWSER, SMALL_BROWSER, path
 
 RANGES = (30, 365)
@@ -49,6 +51,7 @@ QUESTIONS = (
     ("journeys of three steps, 55 % match", f"journeys?start=pathname:{path(0)}&direction=next&steps=3&{LARGE}"),
     ("event data, 55 % match", f"event-data?event_name={EVENT_NAMES[0]}&{LARGE}"),
 )
+FOLLOW = ("--cluster-mode", "follow")
 # Days are settled at once, or never. A question may take longer than the server's limit.
 _SERVER = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r})\nimport analytics_server\nfrom tally.cluster import settler\n"
@@ -76,6 +79,10 @@ class ClickHouse:
         """Return the bytes of a table."""
         return self.value(f"select sum(bytes_on_disk) from system.parts where active and table = '{table}'")
 
+    def cpu_s(self) -> float:
+        """Return its processor time in seconds."""
+        return cpu_s(self._process.pid)
+
     def close(self) -> None:
         """End it."""
         self._process.kill()
@@ -83,17 +90,35 @@ class ClickHouse:
 
 
 class Measured(Tally):
-    """A server of the file, which ClickHouse follows or not."""
+    """A server of the file, which ClickHouse follows or not. `mode`: the options of a cluster."""
 
-    def __init__(self, data_set: DataSet, clickhouse: ClickHouse | None, pause_s: float = 1e9) -> None:
+    def __init__(
+        self, data_set: DataSet, clickhouse: ClickHouse | None, pause_s: float = 1e9, mode: Sequence[str] = FOLLOW
+    ) -> None:
         options = ["serve", "--port=0", f"--db={data_set.db}", "--query-seconds=120", *NO_RATE_LIMITS, *METRICS]
-        follow = () if clickhouse is None else ("--cluster-mode", "follow", "--clickhouse", clickhouse.url)
-        Server.__init__(self, sys.executable, "-c", _SERVER.format(pause_s=pause_s), *options, *follow)
+        cluster = () if clickhouse is None else (*mode, "--clickhouse", clickhouse.url)
+        Server.__init__(self, sys.executable, "-c", _SERVER.format(pause_s=pause_s), *options, *cluster)
 
 
-def times_of(data_set: DataSet, clickhouse: ClickHouse | None, rounds: int) -> dict[Query, float]:
-    """Return the median seconds of each question, to a server that has just started."""
-    taken: dict[Query, list[float]] = {}
+class Time(NamedTuple):
+    """The seconds of an answer, and those of processor time that both processes took meanwhile."""
+
+    answer_s: float
+    processor_s: float
+
+    def text(self) -> str:
+        """Return both."""
+        return f"{ms(self.answer_s)} ({ms(self.processor_s)})"
+
+
+def median(times: Sequence[Time]) -> Time:
+    """Return the median of each."""
+    return Time(*(percentile(some, 0.5) for some in zip(*times, strict=True)))
+
+
+def times_of(data_set: DataSet, clickhouse: ClickHouse | None, rounds: int) -> dict[Query, Time]:
+    """Return the medians of each question, to a server that has just started."""
+    taken: dict[Query, list[Time]] = {}
     for days in RANGES * rounds:
         # SQLite's keeps the sums of days: those of a shorter range would count.
         with Measured(data_set, clickhouse) as opened:
@@ -103,11 +128,15 @@ def times_of(data_set: DataSet, clickhouse: ClickHouse | None, rounds: int) -> d
             run_once(client, data_set.website, Query("", days, "", "stats?filter_os=iOS"))
             for name, question in QUESTIONS:
                 query = Query(name, days, "", question)
-                taken.setdefault(query, []).append(run_once(client, data_set.website, query))
+                used_s = opened.cpu_s() + (clickhouse.cpu_s() if clickhouse else 0)
+                answer_s = run_once(client, data_set.website, query)
+                used_s = opened.cpu_s() + (clickhouse.cpu_s() if clickhouse else 0) - used_s
+                taken.setdefault(query, []).append(Time(answer_s, used_s))
+                progress(f"{name}, {days} days: {taken[query][-1].text()}")
             client.close()
             if opened.figures().get('tally_cluster_reports_total{engine="sqlite"}'):
                 raise RuntimeError("SQLite has answered in place of ClickHouse")
-    return {query: percentile(times, 0.5) for query, times in taken.items()}
+    return {query: median(times) for query, times in taken.items()}
 
 
 def run_command(*words: str) -> None:
@@ -153,9 +182,9 @@ def rows_of(data_set: DataSet, clickhouse: ClickHouse, rounds: int) -> Iterator[
     yield Row("size", "ClickHouse, an event, settled", f"{clickhouse.size('settled') / number:.1f} bytes")
     progress("ClickHouse is asked about settled days")
     by_settled = times_of(data_set, clickhouse, rounds)
-    for query, sqlite_s in by_sqlite.items():
-        found = f"open {ms(by_open[query])}, settled {ms(by_settled[query])}"
-        yield Row("ask", f"{query.kind}, {query.days} days", found, f"SQLite {ms(sqlite_s)}")
+    for query, by_file in by_sqlite.items():
+        found = f"open {by_open[query].text()}, settled {by_settled[query].text()}"
+        yield Row("ask", f"{query.kind}, {query.days} days", found, f"SQLite {by_file.text()}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

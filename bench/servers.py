@@ -55,6 +55,12 @@ with asyncio.Runner(loop_factory=new_event_loop) as runner:
 """
 
 
+def cpu_s(pid: int) -> float:
+    """Return the processor time of a process in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Server:
     """A process that prints `listening on URL` as its first line. `started_s`: the seconds until then."""
 
@@ -97,8 +103,7 @@ class Server:
 
     def cpu_s(self) -> float:
         """Return the processor time of the process in seconds."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.process.pid)
 
     def written(self) -> int:
         """Return how many bytes the process has written: to files, and in responses."""

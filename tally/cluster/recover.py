@@ -14,7 +14,7 @@ from typing import Any
 
 from tally.accounts.audit import Entry, by_command, record
 from tally.clickhouse import schema
-from tally.clickhouse.client import Client, NoAnswer, Parameters, Refused
+from tally.clickhouse.client import Client, Parameters
 from tally.cluster import archive, control
 from tally.cluster.servers import Servers
 from tally.cluster.setup import begin_series
@@ -57,7 +57,7 @@ async def recover(
         _require_new(settings.db)
         unfinished = settings.db.with_name(settings.db.name + RECOVERING)
         _delete(unfinished)
-        await _reach(servers)
+        await servers.reach()
         made = await _write(unfinished, servers, key, recipients, now_ms, report)
         give_and_sync(unfinished, settings.db)
         os.rename(unfinished, settings.db)
@@ -97,18 +97,6 @@ async def _write(
             record(connection, by_command(None), Entry("database_restored", target="ClickHouse"), now_ms)
         await control.write(client, series, control.tables_of(connection), recipients, now_ms)
     return copy, lacking
-
-
-async def _reach(servers: Servers) -> None:
-    """Use the first server that has what the others have. Raises Refused, NoAnswer."""
-    for others in reversed(range(len(servers.urls))):
-        try:
-            await servers.client.sync(*schema.TABLES)
-            break
-        except (Refused, NoAnswer):
-            if not others:
-                raise
-            servers.use_next()
 
 
 def _delete(path: Path) -> None:

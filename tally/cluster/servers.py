@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from tally.clickhouse import schema
-from tally.clickhouse.client import Client, quorum
+from tally.clickhouse.client import Client, NoAnswer, Refused, quorum
 from tally.clickhouse.schema import OF_WEBSITES, TABLES
+from tally.errors import STORAGE_UNAVAILABLE, ApiError, log
 from tally.settings import Settings
 
 
@@ -49,6 +50,17 @@ class Servers:
             await self.client.sync(*(TABLES if copy else ("shipped", "series")))
             has.update((0, copy))
 
+    async def reach(self) -> None:
+        """Use the first server that has what the others have of all tables. Raises Refused, NoAnswer."""
+        for others in reversed(range(len(self.clients))):
+            try:
+                await self.client.sync(*TABLES)
+                return
+            except (Refused, NoAnswer):
+                if not others:
+                    raise
+                self.use_next()
+
     async def delete(self, copy: int, before_day: int | None = None) -> None:
         """Delete the rows of a copy, or those before a day. Raises Refused, NoAnswer."""
         for table in OF_WEBSITES:
@@ -56,15 +68,20 @@ class Servers:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, min_query_s: float = 0) -> AsyncIterator[Servers]:
-    """Yield the servers of the settings to a command. min_query_s: which its queries may take in any case."""
-    servers = Servers(
-        settings.clickhouse,
-        settings.cluster_name,
-        max(settings.query_seconds, min_query_s),
-        settings.cluster_ack_seconds,
-    )
+async def opened(settings: Settings, min_query_s: float = 0, *, has_tables: bool = True) -> AsyncIterator[Servers]:
+    """Yield the servers of the settings to a command, which uses one that has everything. Raises ApiError.
+
+    min_query_s: which its queries may take in any case. has_tables: whether all servers should have all tables.
+    """
+    query_s = max(settings.query_seconds, min_query_s)
+    servers = Servers(settings.clickhouse, settings.cluster_name, query_s, settings.cluster_ack_seconds)
     try:
+        try:
+            if has_tables:
+                await servers.reach()
+        except (Refused, NoAnswer) as failure:
+            log.error("no server of ClickHouse has everything: %s", failure)
+            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=10) from None
         yield servers
     finally:
         await servers.close()

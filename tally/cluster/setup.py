@@ -29,7 +29,7 @@ _TRIES = "tally_check"
 async def check(settings: Settings) -> list[str]:
     """Return lines about each server. Raises CannotFollow for the first that cannot follow."""
     lines = []
-    async with opened(settings) as servers:
+    async with opened(settings, has_tables=False) as servers:
         named = [*zip(map(_shown, settings.clickhouse), servers.clients, strict=True)]
         for name, client in named:
             with _checking(name):
@@ -77,7 +77,7 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
 
     Raises CannotFollow, Refused, NoAnswer, ApiError.
     """
-    async with opened(settings) as servers:
+    async with opened(settings, has_tables=False) as servers:
         for client in servers.clients:
             await client.execute(schema.create_database(settings.cluster_name), "default")
         if again:
