@@ -270,8 +270,8 @@ def _recover(given: argparse.Namespace, settings: Settings) -> None:
         raise Failure(str(failure)) from None
     finally:
         progress.end()
-    for domain in lacking:
-        say(f"{readable_host(domain)}: ClickHouse lacked its last import, undo or deletion: look whether to repeat it")
+    for domain, what in lacking:
+        say(f"{readable_host(domain)}: ClickHouse did not have all yet ({what}): look whether to repeat it")
     say(f"recovered, with accounts and websites as of {iso(copy.at_ms)}: start the server with --cluster-mode keep")
 
 

@@ -135,7 +135,8 @@ class Outbox:
                 is_new = website in self._empty or website >= self._next_website
                 has_all = is_new and not cluster_tables.has_any_copy(connection, website)
                 if has_all or self.is_strict:
-                    numbers = [cluster_tables.begin(connection, website, "joined" if has_all else "joining")]
+                    lacks = "" if has_all else "earlier events"
+                    numbers = [cluster_tables.begin(connection, website, "joined", lacks=lacks)]
                     minutes = offset_ms // 60_000
                     begun.append({"website": numbers[0], "number": website, "day_offset_minutes": minutes})
             if numbers:

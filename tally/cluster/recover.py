@@ -38,13 +38,15 @@ _FREE_IDS = 10_000
 _ROWS = 100_000
 Joined = Mapping[int, tuple[int, int]]
 """Copy and first day that is kept, by website."""
+Lacking = list[tuple[str, str]]
+"""The domain of each website whose copy does not have all, and what it lacks."""
 
 
 async def recover(
     settings: Settings, key: Path, now_ms: int, report: Callable[[int], None]
-) -> tuple[control.Copy, list[str]]:
-    """Make the file of the settings; return the control copy that it was made from, and the domains of websites whose
-    last change, such as an import, ClickHouse lacked. `report`: called with the number of events so far.
+) -> tuple[control.Copy, Lacking]:
+    """Make the file of the settings; return the control copy that it was made from, and what ClickHouse lacked.
+    `report`: called with the number of events so far.
 
     Raises CannotFollow, BadSetting, BadDatabase, Refused, NoAnswer, ApiError, OSError, sqlite3.Error.
     """
@@ -76,7 +78,7 @@ def _require_new(path: Path) -> None:
 
 async def _write(
     file: Path, servers: Servers, key: Path, recipients: list[str], now_ms: int, report: Callable[[int], None]
-) -> tuple[control.Copy, list[str]]:
+) -> tuple[control.Copy, Lacking]:
     client = servers.client
     # Before anything is changed.
     await control.newest(client, key)
@@ -134,28 +136,23 @@ def _begin(connection: sqlite3.Connection, copy: control.Copy, series: str, last
     )
 
 
-async def _joined(connection: sqlite3.Connection, client: Client) -> tuple[list[str], Joined]:
-    """Return the domains of websites whose copy lacks a change, and the copies of all: also those that have begun since
-    the control copy, and those that are not complete where there is nothing better."""
+async def _joined(connection: sqlite3.Connection, client: Client) -> tuple[Lacking, Joined]:
+    """Return what copies lack, and the copies of websites: also those that have begun since the control copy."""
     ((last,),) = connection.execute("/* recover.last_copy */ select coalesce(max(copy), 0) from cluster_copy")
     connection.executemany(
         "/* recover.begun */ insert or ignore into cluster_copy (copy, website, state, from_day, day_offset_minutes)"
         " select ?1, number, 'joined', 0, ?3 from website where number = ?2",
         await client.rows(f"select website, number, day_offset_minutes from copy where website > {last}", {}),
     )
-    connection.execute(
-        "/* recover.interrupted */ update cluster_copy set state = 'ended', reason = 'interrupted'"
-        " where state = 'joining' and website in (select website from cluster_copy where state = 'joined')"
-    )
     lacking = connection.execute(
-        "/* recover.lacking */ select domain from website join cluster_copy on number = cluster_copy.website"
-        " where state != 'ended' and (state = 'joining' or changes) order by domain"
+        "/* recover.lacking */ select domain, reason from website join cluster_copy on number = cluster_copy.website"
+        " where state = 'joined' and changes order by domain"
     ).fetchall()
     # What the file has is what they have.
     connection.execute(
-        "/* recover.complete */ update cluster_copy set state = 'joined', changes = 0 where state != 'ended'"
+        "/* recover.joined_copies */ update cluster_copy set state = iif(state = 'joined', state, 'ended'), changes = 0"
     )
-    return [domain for (domain,) in lacking], {
+    return lacking, {
         website: (number, first_day)
         for website, number, first_day in connection.execute(
             "/* recover.joined */ select website, copy, from_day from cluster_copy join website"

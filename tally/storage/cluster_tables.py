@@ -126,26 +126,28 @@ def has_any_copy(connection: sqlite3.Connection, website: int) -> bool:
     return rows.fetchone() is not None
 
 
-def begin(connection: sqlite3.Connection, website: int, state: str, from_day: int = 0) -> int:
-    """Begin a copy of a website that has none, or whose copies are ended; return its number."""
+def begin(connection: sqlite3.Connection, website: int, state: str, from_day: int = 0, lacks: str = "") -> int:
+    """Begin a copy of a website that has none in this state; return its number. lacks: what it lacks from the beginning
+    on, if anything."""
     row = connection.execute(
-        "/* cluster_tables.begin */ insert into cluster_copy (website, state, from_day, day_offset_minutes) values"
-        " (?1, ?2, ?3, coalesce((select day_offset_minutes from website where number = ?1), 0)) returning copy",
-        (website, state, from_day),
+        "/* cluster_tables.begin */ insert into cluster_copy (website, state, from_day, changes, reason,"
+        " day_offset_minutes) values (?1, ?2, ?3, ?4 != '', ?4,"
+        " coalesce((select day_offset_minutes from website where number = ?1), 0)) returning copy",
+        (website, state, from_day, lacks),
     ).fetchone()
     return int(row[0])
 
 
 def change(connection: sqlite3.Connection, website: int, reason: str) -> None:
-    """Record that a website's events change, in the transaction of the change: its copies lack it. One without a copy
-    gets an ended one: it has events that no server has shipped. Raises UnloadedDays."""
+    """Record that a website's events change, in the transaction of the change: its copies lack it. Raises
+    UnloadedDays."""
     if exist(connection):
         require_all(connection, website)
         if not has_any_copy(connection, website):
-            begin(connection, website, "ended")
+            begin(connection, website, "joined", lacks=reason)
         connection.execute(
             "/* cluster_tables.change */ update cluster_copy set changes = changes + 1, reason = ?"
-            " where website = ? and deleted_ms is null",
+            " where website = ? and state != 'ended'",
             (reason, website),
         )
 

@@ -312,7 +312,7 @@ def test_an_import_and_a_website_without_a_copy_stop_no_collecting(
         file.commit()
     assert by_fast_path(site, server, 2) == 202
     assert clickhouse.rows("select count() from event where pathname = '/2'") == [[1]]
-    assert "being joined" in site.cluster("status")
+    assert "earlier events" in site.cluster("status")
     assert server.terminate() == 0
     server = accepting(serve(*options(clickhouse)))
     assert by_fast_path(site, server, 3) == 202

@@ -195,7 +195,7 @@ def test_a_lost_machine_is_replaced(kept: Kept, serve: Serve, tmp_path: Path, cl
         assert not kept.db.exists()
     said = kept.recover()
     assert "recovered" in said
-    assert "other.example: ClickHouse lacked its last import" in said
+    assert "other.example: ClickHouse did not have all yet (import)" in said
     assert "exists already" in kept.recover(fails=True)
     assert standby.process.stdout is not None
     standby.url = until(standby.process.stdout.readline).decode().removeprefix("listening on ").strip()
