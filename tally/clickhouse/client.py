@@ -89,12 +89,12 @@ class Client:
             await self._session.close()
 
     async def execute(self, statement: str) -> None:
-        """Execute a statement without an answer, such as one that creates a table. Raises Refused, NoAnswer.
+        """Execute a statement without an answer, such as one that inserts what it reads. Raises Refused, NoAnswer.
 
         A deletion is done once it is recorded and done on the servers that are there: others do it when they are back.
         """
         try:
-            await self._send({"database": self._database, "query": statement}, b"")
+            await self._send({"database": self._database, "query": statement} | self._inserts, b"")
         except Refused as failure:
             if failure.code != _UNFINISHED:
                 raise
