@@ -89,13 +89,13 @@ class Client:
             await self._session.close()
 
     async def execute(self, statement: str, database: str = "") -> None:
-        """Execute a statement without an answer, such as one that creates a table. Raises Refused, NoAnswer.
+        """Execute a statement without an answer, such as one that inserts what it reads. Raises Refused, NoAnswer.
 
         A deletion is done once it is recorded and done on the servers that are there: others do it when they are back.
         database: another one than the client's.
         """
         try:
-            await self._send({"database": database or self._database, "query": statement}, b"")
+            await self._send({"database": database or self._database, "query": statement} | self._inserts, b"")
         except Refused as failure:
             if failure.code != _UNFINISHED:
                 raise

@@ -142,8 +142,8 @@ def drop(table: str) -> str:
 
 
 def sync(table: str) -> str:
-    """Return the statement that waits until a replica has what the others have."""
-    return f"system sync replica {table}"
+    """Return the statement that waits until a replica has what the others have, but not for its merges."""
+    return f"system sync replica {table} lightweight"
 
 
 def delete_where(table: str, condition: str, *, waits_for: int) -> str:

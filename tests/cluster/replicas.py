@@ -210,6 +210,8 @@ _UNKNOWN = {
 _REPLACED = (
     # The settings of modern tables, and a window of blocks that is known as well.
     (r" settings fsync_after_insert.*", " settings replicated_deduplication_window = 10000"),
+    # It waits for merges as well.
+    (r"(system sync replica .*) lightweight$", r"\1"),
     # Dropping is always at once.
     (r"(drop table .*) sync$", r"\1"),
     # Rows do not expire.

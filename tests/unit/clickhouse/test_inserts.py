@@ -17,6 +17,10 @@ async def insert(client: Client) -> None:
     await client.insert("shipped", [{"series": "s", "number": 1}], "token")
 
 
+async def copy(client: Client) -> None:
+    await client.execute("insert into settled select * from event")
+
+
 async def delete(client: Client) -> None:
     await client.execute(delete_of("event", 1, None))
 
@@ -67,6 +71,7 @@ def test_two_of_several_servers_store_an_insert_before_it_is_answered() -> None:
     assert settings["insert_deduplication_token"] == ["token"]
     assert settings["async_insert"] == ["0"]
     assert "insert_quorum" not in sent(1)
+    assert sent(3, work=copy)["insert_quorum"] == ["2"]
 
 
 @pytest.mark.parametrize(
