@@ -1,6 +1,7 @@
-"""The reports of ClickHouse: `EventReports` by its statements, all of which read the events up to one id.
+"""The reports of ClickHouse: `EventReports` by its statements.
 
-Times become those of the website here, and those of answers UTC again.
+All statements of a question read the events up to one id, so that they count the same ones. Times become those of the
+website here, and those of answers UTC again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
