@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from tally.clickhouse import schema
 from tally.engine.values import SERVER, Claim
 from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
 from tally.storage.fair_queue import FairQueue, QueueFull
@@ -78,7 +79,7 @@ class Client:
         self, url: str, database: str, query_s: float = 30.0, quorum: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         self._url, self._database, self._query_s = url.rstrip("/") + "/", database, query_s
-        self._inserts = _WRITE_SETTINGS | dict(quorum)
+        self._inserts, self._is_replicated = _WRITE_SETTINGS | dict(quorum), bool(quorum)
         self._queue = FairQueue(range(_AT_ONCE), _MAX_WAITING)
         self._session: aiohttp.ClientSession | None = None
 
@@ -98,6 +99,11 @@ class Client:
         except Refused as failure:
             if failure.code != _UNFINISHED:
                 raise
+
+    async def sync(self, *tables: str) -> None:
+        """Wait until the server has what the others have of some tables. Raises Refused, NoAnswer."""
+        for table in tables if self._is_replicated else ():
+            await self.execute(schema.sync(table))
 
     async def insert(self, table: str, rows: Iterable[Mapping[str, Any]], token: str) -> None:
         """Store rows, once for a token however often it is called with the same ones. Raises Refused, NoAnswer."""

@@ -96,7 +96,7 @@ class Comparison:
         Raises CannotFollow where ClickHouse has no complete copy of the website.
         """
         copy = await self._database.read(lambda connection: copy_of(connection, website.number))
-        if copy is None or copy.state != "joined":
+        if copy is None or not copy.is_complete:
             raise CannotFollow("it has no complete copy: run `analytics-server cluster join`")
         end_ms = self._now_ms // _MINUTE_MS * _MINUTE_MS
         # Both have the events of these days.

@@ -31,8 +31,8 @@ def cluster(case: Case) -> Iterator[Finding]:
             return
         series, shipped, size, joined, websites = connection.execute(
             "/* doctor.state */ select series, shipped, coalesce(sum(length(body)), 0),"
-            " (select count(*) from cluster_copy where state = 'joined'), (select count(*) from website)"
-            " from cluster_state left join cluster_outbox"
+            " (select count(*) from cluster_copy where state = 'joined' and not changes),"
+            " (select count(*) from website) from cluster_state left join cluster_outbox"
         ).fetchone()
     problem = ""
     try:

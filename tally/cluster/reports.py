@@ -122,7 +122,7 @@ class FollowReports:
         copy, offset_ms = await self._database.read(
             lambda connection: (copy_of(connection, website), day_offset_ms(connection, website))
         )
-        return (copy if copy is not None and copy.state == "joined" else None), offset_ms
+        return (copy if copy is not None and copy.is_complete else None), offset_ms
 
 
 def _scopes(values: Sequence[Any]) -> Iterator[Scope]:

@@ -43,13 +43,11 @@ class Servers:
 
         Raises Refused, NoAnswer.
         """
-        if len(self.clients) == 1 or copy in self._has:
-            return
-        # Another server may be chosen meanwhile, with another set.
-        client, has = self.client, self._has
-        for table in TABLES if copy else ("shipped", "series"):
-            await client.execute(schema.sync(table))
-        has.update((0, copy))
+        if copy not in self._has:
+            # Another server may be chosen meanwhile, with another set.
+            has = self._has
+            await self.client.sync(*(TABLES if copy else ("shipped", "series")))
+            has.update((0, copy))
 
     async def delete(self, copy: int, before_day: int | None = None) -> None:
         """Delete the rows of a copy, or those before a day. Raises Refused, NoAnswer."""

@@ -43,8 +43,7 @@ async def check(settings: Settings) -> list[str]:
                     await client.insert(_TRIES, [{"series": "", "number": number}], f"once/{number}")
         for name, client in named:
             with _checking(name):
-                if len(named) > 1:
-                    await client.execute(schema.sync(_TRIES))
+                await client.sync(_TRIES)
                 ((version, stored),) = await client.rows(f"select version(), count() from {_TRIES}", {})
             if stored > len(named):
                 raise CannotFollow(f"{name}: a repeated insert with the same token was stored twice")
@@ -105,14 +104,17 @@ async def init(connection: Connection, settings: Settings, *, again: bool) -> No
 async def _refuse_to_delete(connection: Connection, client: Client) -> None:
     """Raise CannotFollow where the tables may be all that there is of another file's events."""
     present = {name for (name,) in await client.rows("show tables", {})}
-    if {"series", "control"} <= present and await client.rows("select 1 from control limit 1", {}):
+    if {"series", "control"} <= present:
+        await client.sync("control")
         series = cluster_tables.series(connection) if cluster_tables.exist(connection) else None
-        if series != await _newest_series(client):
+        if await client.rows("select 1 from control limit 1", {}) and series != await _newest_series(client):
             raise CannotFollow(_KEPT_ELSEWHERE)
 
 
 async def _newest_series(client: Client) -> str:
     """Return the newest series of a database, "" where there is none."""
+    # The server may be new.
+    await client.sync("series")
     rows = await client.rows("select series from series order by number desc, series desc limit 1", {})
     return str(rows[0][0]) if rows else ""
 
