@@ -1,6 +1,7 @@
-"""The reports of ClickHouse: `EventReports` by its statements, all of which read the events up to one id.
+"""The reports of ClickHouse: `EventReports` by its statements.
 
-Times become those of the website here, and those of answers UTC again.
+All statements of a question read the events up to one id, so that they count the same ones. Times become those of the
+website here, and those of answers UTC again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -106,8 +107,8 @@ class ClickHouseReports:
         self, scopes: Sequence[Scope], goal: Goal, requester: Requester
     ) -> list[tuple[Stats, Conversions]]:
         """Return the key figures of each scope with the conversions of a goal."""
-        found = [await self._figures(scope, [goal], requester) for scope in scopes]
-        return [(figures, converted[0]) for figures, converted in found]
+        counted = [await self._figures(scope, [goal], requester) for scope in scopes]
+        return [(figures, conversions) for figures, (conversions,) in counted]
 
     async def goals(self, scope: Scope, wanted: Sequence[Goal], requester: Requester) -> GoalFigures:
         """Return the visitors of a scope, and the conversions of each goal."""
@@ -139,8 +140,8 @@ class ClickHouseReports:
         # The first bucket may begin before the range.
         begins = [begin for begin, _ in self._time.spans(buckets)]
         rows = await self._rows(requester, traffic.series, await self._events(scope, requester), begins, goals)
-        found = {begin: row for begin, *row in rows}
-        return [found.get(begin, [0] * 4) for begin in begins]
+        by_begin = {begin: row for begin, *row in rows}
+        return [by_begin.get(begin, [0] * 4) for begin in begins]
 
     async def overview(
         self, scope: Scope, compare: Scope, buckets: Sequence[Span], requester: Requester
@@ -164,8 +165,8 @@ class ClickHouseReports:
         if query.compare is not None:
             before = await self._events(query.compare, requester)
             goals = [] if query.goal is None else [query.goal]
-            found = await self._rows(requester, traffic.figures, before, query.field, goals, query.has_visits, values)
-            columns[3:5] = _figures_of({value: row for value, *row in found}, values, query)
+            earlier = await self._rows(requester, traffic.figures, before, query.field, goals, query.has_visits, values)
+            columns[3:5] = _figures_of({value: row for value, *row in earlier}, values, query)
         if query.has_leaves:
             columns[5] = await self._leaves(scope, query.field, values, requester) or nothing
             if query.compare is not None:
@@ -179,8 +180,8 @@ class ClickHouseReports:
         if not _has_leaves(events):
             return []
         rows = await self._rows(requester, measured.leaves, events, field, values)
-        found = {value: Leaves(*row) for value, *row in rows}
-        return [found.get(value, Leaves()) for value in values]
+        leaves = {value: Leaves(*row) for value, *row in rows}
+        return [leaves.get(value, Leaves()) for value in values]
 
     async def visit_pages(
         self, scope: Scope, field: str, limit: int, requester: Requester, compare: Scope | None = None
@@ -193,8 +194,8 @@ class ClickHouseReports:
         if compare is None:
             return VisitPages(unset, pages)
         names, before = [page.value for page in pages], await self._events(compare, requester)
-        found = await self._rows(requester, traffic.visit_pages, before, field, limit, names)
-        previous = {row[0]: Page(*row) for row in found}
+        earlier = await self._rows(requester, traffic.visit_pages, before, field, limit, names)
+        previous = {row[0]: Page(*row) for row in earlier}
         return VisitPages(unset, pages, [previous.get(name, Page(name, 0, 0, 0, 0)) for name in names])
 
     async def events(
@@ -233,8 +234,8 @@ class ClickHouseReports:
         """Return what event_data holds."""
         events = visitors = 0
         values: dict[str, list[tuple[Any, int, int]]] = {}
-        own = await self._events(scope, requester), event_name, only
-        for name, value, *counts in await self._rows(requester, behaviour.event_data, *own):
+        asked = await self._events(scope, requester), event_name, only
+        for name, value, *counts in await self._rows(requester, behaviour.event_data, *asked):
             if value:
                 values.setdefault(name, []).append((key_of(scalar_of(value)), *counts))
             else:
@@ -245,8 +246,8 @@ class ClickHouseReports:
 
     async def vitals(self, scope: Scope, requester: Requester) -> dict[str, Summary]:
         """Return the summary of each web vital."""
-        found = await self._summaries(scope, "''", METRICS, None, requester)
-        return {metric: found("", metric) for metric in METRICS}
+        summary_of = await self._summaries(scope, "''", METRICS, None, requester)
+        return {metric: summary_of("", metric) for metric in METRICS}
 
     async def vitals_by_value(
         self, scope: Scope, field: str, metric: str, limit: int, requester: Requester
@@ -255,20 +256,20 @@ class ClickHouseReports:
         events = await self._events(scope, requester)
         rows = await self._rows(requester, measured.poorest, events, field, metric, limit)
         values = [value for value, _ in rows]
-        found = await self._summaries(scope, f"toString({field})", [metric], values, requester)
-        return [VitalsRow(value, number, found(value, metric)) for value, number in rows]
+        summary_of = await self._summaries(scope, f"toString({field})", [metric], values, requester)
+        return [VitalsRow(value, number, summary_of(value, metric)) for value, number in rows]
 
     async def vitals_by_day(self, scope: Scope, metric: str, requester: Requester) -> list[tuple[int, Summary]]:
         """Return the summary of each day of the website."""
-        found = await self._summaries(scope, "day", [metric], None, requester)
+        summary_of = await self._summaries(scope, "day", [metric], None, requester)
         _, from_ms, to_ms, *_ = self._time.scope(scope)
         days = range(from_ms // DAY_MS, -(-to_ms // DAY_MS))
-        return [(self._time.utc(max(from_ms, day * DAY_MS)), found(day, metric)) for day in days]
+        return [(self._time.utc(max(from_ms, day * DAY_MS)), summary_of(day, metric)) for day in days]
 
     async def _summaries(
         self, scope: Scope, by: str, metrics: Sequence[str], values: Sequence[str] | None, requester: Requester
     ) -> Callable[[Any, str], Summary]:
-        """Return what has the summary of each group and metric."""
+        """Return a function that returns the summary of a group and metric."""
         # numpy is imported with the first query that needs it.
         import numpy as np
 
@@ -297,8 +298,8 @@ class ClickHouseReports:
         sizes = dict(map(tuple, await self._rows(requester, measured.numbers_of_trials, events, [*totals])))
         names = experiments.fitting([*totals], sizes)
         rows = await self._rows(requester, measured.trials_of, events, names)
-        found = experiments.of_largest(map(tuple, rows), {name: totals[name] for name in names})
-        return found, ranked[0][-1] - len(names)
+        largest = experiments.of_largest(map(tuple, rows), {name: totals[name] for name in names})
+        return largest, ranked[0][-1] - len(names)
 
     async def heatmap(
         self, website: int, pathname: str, days: range, widths: Sequence[str], requester: Requester
@@ -331,6 +332,6 @@ def _has_leaves(events: Traffic) -> bool:
 
 def _figures_of(rows: Mapping[str, list[Any]], values: Sequence[str], query: TopQuery) -> list[list[Any]]:
     """Return the figures of each value, and the conversions of the query's goal, None without one."""
-    found, end = [rows.get(value, []) for value in values], len(Stats._fields)
-    converted = [query.goal and traffic.conversions(query.goal, row[end:]) for row in found]
-    return [[Stats(*row[:end]) for row in found], converted]
+    counted, end = [rows.get(value, []) for value in values], len(Stats._fields)
+    converted = [query.goal and traffic.conversions(query.goal, row[end:]) for row in counted]
+    return [[Stats(*row[:end]) for row in counted], converted]

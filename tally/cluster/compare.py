@@ -48,22 +48,19 @@ class Difference(NamedTuple):
     clickhouse: str
 
 
-def _questions(scope: Scope) -> Iterator[tuple[str, Ask]]:
-    """Yield questions about the range of a scope; each is put with the scope of an engine."""
-    buckets = [(begin, min(begin + DAY_MS, scope.to_ms)) for begin in range(scope.from_ms, scope.to_ms, DAY_MS)]
-    days = range(scope.from_ms // DAY_MS + 1, scope.to_ms // DAY_MS)
-    yield "stats", lambda engine, own: engine.stats([own], _SERVER)
-    yield "timeseries", lambda engine, own: engine.timeseries(own, buckets, _SERVER)
+def _questions() -> Iterator[tuple[str, Ask]]:
+    yield "stats", lambda engine, scope: engine.stats([scope], _SERVER)
+    yield "timeseries", _timeseries
     for field in FIELDS:
         yield f"top {field}", partial(_top, field)
     for page in PAGES:
         yield page, partial(_pages, page)
-    yield "journeys", lambda engine, own: engine.journeys(own, ("pathname", "/"), "next", 3, 5, _SERVER)
-    yield "vitals", lambda engine, own: engine.vitals(own, _SERVER)
-    yield "vitals of pages", lambda engine, own: engine.vitals_by_value(own, "pathname", "lcp", _LIMIT, _SERVER)
-    yield "experiments", lambda engine, own: engine.experiments(own, _SERVER)
-    yield "events", lambda engine, own: engine.events(own, None, _LIMIT, False, _SERVER)
-    yield "heatmap pages", lambda engine, own: engine.heatmap_pages(own.website, days, WIDTHS, _LIMIT, _SERVER)
+    yield "journeys", lambda engine, scope: engine.journeys(scope, ("pathname", "/"), "next", 3, 5, _SERVER)
+    yield "vitals", lambda engine, scope: engine.vitals(scope, _SERVER)
+    yield "vitals of pages", lambda engine, scope: engine.vitals_by_value(scope, "pathname", "lcp", _LIMIT, _SERVER)
+    yield "experiments", lambda engine, scope: engine.experiments(scope, _SERVER)
+    yield "events", lambda engine, scope: engine.events(scope, None, _LIMIT, False, _SERVER)
+    yield "heatmap pages", _heatmap_pages
 
 
 def _top(field: str, engine: EventReports, scope: Scope) -> Awaitable[Any]:
@@ -72,6 +69,16 @@ def _top(field: str, engine: EventReports, scope: Scope) -> Awaitable[Any]:
 
 def _pages(field: str, engine: EventReports, scope: Scope) -> Awaitable[Any]:
     return engine.visit_pages(scope, field, _LIMIT, _SERVER)
+
+
+def _heatmap_pages(engine: EventReports, scope: Scope) -> Awaitable[Any]:
+    days = range(scope.from_ms // DAY_MS + 1, scope.to_ms // DAY_MS)
+    return engine.heatmap_pages(scope.website, days, WIDTHS, _LIMIT, _SERVER)
+
+
+def _timeseries(engine: EventReports, scope: Scope) -> Awaitable[Any]:
+    begins = range(scope.from_ms, scope.to_ms, DAY_MS)
+    return engine.timeseries(scope, [(begin, min(begin + DAY_MS, scope.to_ms)) for begin in begins], _SERVER)
 
 
 class Comparison:
@@ -101,7 +108,7 @@ class Comparison:
                 # Days of imported sums count as well.
                 scope = Scope(website.number, begin_ms, end_ms, chosen, (begin_ms, end_ms))
                 filtered = "".join(f", {one.field}{one.operator}" for one in chosen)
-                for name, ask in _questions(scope):
+                for name, ask in _questions():
                     yield await self._ask(f"{name}, {length} days{filtered}", ask, scope, website, copy)
 
     async def _ask(self, name: str, ask: Ask, scope: Scope, website: Website, copy: Copy) -> Difference | None:
@@ -121,9 +128,9 @@ class Comparison:
 
     async def _caught_up(self) -> int:
         """Wait until ClickHouse has what is committed now; return the last id. Raises CannotFollow."""
-        last, last_id = await self._database.read(_committed)
+        last, _, last_id = await self._database.read(_state)
         for _ in range(_WAIT_S * 10):
-            if (await self._database.read(_shipped)) >= last:
+            if (await self._database.read(_state))[1] >= last:
                 return last_id
             await asyncio.sleep(0.1)
         raise CannotFollow("ClickHouse is behind, and no running server ships to it: see `cluster status`")
@@ -136,14 +143,13 @@ def _plain(answer: Any) -> Any:
     return tuple(map(_plain, answer)) if isinstance(answer, list | tuple) else answer
 
 
-def _committed(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return the last batch, and the last id that any process may have used."""
-    last = connection.execute("/* compare.last */ select coalesce(max(number), 0) from cluster_outbox").fetchone()[0]
-    return int(last), ids_end(connection) - 1
-
-
-def _shipped(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("/* compare.shipped */ select shipped from cluster_state").fetchone()[0])
+def _state(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return the last batch, the last one that is shipped, and the last id that any process may have used."""
+    last, shipped = connection.execute(
+        "/* compare.state */ select max(shipped, coalesce(max(number), 0)), shipped"
+        " from cluster_state left join cluster_outbox"
+    ).fetchone()
+    return int(last), int(shipped), ids_end(connection) - 1
 
 
 @contextlib.asynccontextmanager

@@ -56,6 +56,17 @@ async def test_a_full_queue_refuses_a_random_request() -> None:
     assert min(refused) > 100
 
 
+async def test_what_is_cancelled_while_it_acquires_a_slot_waits_no_more() -> None:
+    queue = FairQueue([1], 10)
+    assert await queue.acquire("a") == 1
+    waiting = asyncio.ensure_future(queue.acquire("a"))
+    await asyncio.sleep(0)
+    assert queue.waiting == 1
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert (queue.busy, queue.waiting) == (1, 0)
+
+
 async def test_a_cancelled_wait_takes_no_slot() -> None:
     queue = FairQueue([1], 10)
     slot = await queue.request("a")
