@@ -107,7 +107,7 @@ DELETION_RUNNING = Kind(
     409, "deletion_running", "Events of the website are being deleted or rewritten: wait, or stop that."
 )
 EVENTS_IN_CLICKHOUSE = Kind(
-    409, "events_in_clickhouse", "Older events of the website are in ClickHouse alone, where they cannot be changed."
+    409, "events_in_clickhouse", "Older events of the website are in ClickHouse alone: they have to be put back first."
 )
 UNKNOWN_DELETION = Kind(404, "unknown_deletion", "The website has no deletion of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")

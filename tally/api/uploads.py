@@ -241,12 +241,7 @@ class Uploads:
     async def _turn(self, upload: Upload, is_preview: bool) -> dict[str, Any]:
         """Run a process once it is the account's turn; return its last line, or _TURN_OVER as its failure."""
         upload.state, account = WAITING, upload.website.account
-        waiting = self._turns.request(account)
-        try:
-            await waiting
-        except BaseException:
-            self._turns.withdraw(account, waiting)
-            raise
+        await self._turns.acquire(account)
         begun_s = time.monotonic()
         try:
             upload.state = CHECKING if is_preview else IMPORTING

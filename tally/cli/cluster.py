@@ -1,13 +1,14 @@
 """The commands of a cluster: have ClickHouse follow the database, and compare both.
 
-All work beside the running server, which is the only one to ship commits: `join` sends what is older than those. What
-is particular of ClickHouse is in tally/cluster.
+All work beside the running server, which is the only one to ship commits: `join` sends what is older than those, one
+process at a time. What is particular of ClickHouse is in tally/cluster.
 """
 
 import argparse
 import asyncio
+import os
 import re
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +28,7 @@ from tally.cli.console import (
 )
 from tally.cli.transfer import require_space
 from tally.clickhouse.client import NoAnswer, Refused
-from tally.cluster import compare, join, leave, recover, setup
+from tally.cluster import archive, compare, join, leave, load, recover, setup
 from tally.cluster.servers import opened
 from tally.cluster.shipper import CannotFollow, last_shipped
 from tally.errors import ApiError
@@ -37,7 +38,9 @@ from tally.maintenance.backup import BackupError
 from tally.rounding import counted
 from tally.settings import Settings
 from tally.storage import cluster_tables
-from tally.storage.database import Connection
+from tally.storage.database import BadDatabase, Connection
+from tally.storage.disk_space import TOO_LITTLE_SPACE, disk_space
+from tally.storage.file_lock import lock_file
 from tally.timestamps import DAY_MS, iso
 from tally.transfer.files import BadFile
 
@@ -61,7 +64,11 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     compared.add_argument(
         "--days", metavar="N", type=argument(_days), help="the last N days (default: 1, 7, 30 and 365)"
     )
-    for command in (joined, compared):
+    loaded = add_command(
+        words, "load", _load, "put events that ClickHouse alone has back into the database, to change them"
+    )
+    add_setting(loaded, "min_free_disk")
+    for command in (joined, compared, loaded):
         add_website_argument(command, nargs="?", help="id or domain (default: all websites)")
     add_command(words, "status", _status, "show what ClickHouse has, and which websites it answers")
     left = add_command(words, "leave", _leave, "write one database file with everything, which needs no ClickHouse")
@@ -107,9 +114,16 @@ def _init(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _join(given: argparse.Namespace, settings: Settings) -> None:
-    with database(settings, write=False) as connection:
-        _need_outbox(connection)
-        left = _run(given, settings, _join_all(connection, settings, _chosen(connection, given), again=given.again))
+    try:
+        lock = lock_file(settings.db.with_name(settings.db.name + ".join"))
+    except BadDatabase:
+        raise Failure("Websites are being joined by the server or by another command: see `cluster status`.") from None
+    try:
+        with database(settings, write=False) as connection:
+            _need_outbox(connection)
+            left = _run(given, settings, _join_all(connection, settings, _chosen(connection, given), again=given.again))
+    finally:
+        os.close(lock)
     if left:
         raise Failure(f"{counted(left, 'website')} have no copy: see above; SQLite answers their reports.")
 
@@ -123,7 +137,7 @@ async def _join_all(connection: Connection, settings: Settings, websites: Iterab
         for website in websites:
             domain = readable_host(website.domain)
             copy = cluster_tables.copy_of(connection, website.number)
-            if copy is not None and copy.state == "joined" and not again:
+            if copy is not None and copy.is_complete and not again:
                 say(f"{domain}: the copy is complete")
                 continue
             progress = Progress(f"{domain}: rows", 0, in_lines=True)
@@ -183,14 +197,39 @@ def _leave(given: argparse.Namespace, settings: Settings) -> None:
     say(f"{given.file} has everything, {counted(added, 'event')} of it from ClickHouse alone")
 
 
+def _load(given: argparse.Namespace, settings: Settings) -> None:
+    progress = Progress("events", 0, in_lines=True)
+
+    def show(events: int) -> None:
+        progress.show(events)
+        if not disk_space(settings.db, settings.min_free_disk * 1_000_000).allows_import():
+            raise Failure(TOO_LITTLE_SPACE)
+
+    try:
+        with database(settings, write=False) as connection:
+            _need_outbox(connection)
+            loaded = _run(given, settings, _load_all(connection, settings, _chosen(connection, given), show))
+    finally:
+        progress.end()
+    say(f"{counted(loaded, 'event')} put back: import, undo or delete within a day, then they leave the database again")
+
+
+async def _load_all(
+    connection: Connection, settings: Settings, websites: Iterable[Website], show: Callable[[int], None]
+) -> int:
+    loaded = 0
+    async with opened(settings, archive.PAGE_S) as servers:
+        for website in websites:
+            loaded += await load.load(connection, servers, website.number, show, loaded)
+    return loaded
+
+
 def _status(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         _need_outbox(connection)
-        series, shipped, claimed = connection.execute(
-            "/* cluster.state */ select series, shipped, claimed from cluster_state"
-        ).fetchone()
-        waiting, size = connection.execute(
-            "/* cluster.waiting */ select count(distinct number), coalesce(sum(length(body)), 0) from cluster_outbox"
+        series, shipped, claimed, waiting, size = connection.execute(
+            "/* cluster.state */ select series, shipped, claimed, count(distinct number),"
+            " coalesce(sum(length(body)), 0) from cluster_state left join cluster_outbox"
         ).fetchone()
         show_row("series", series)
         show_row("shipped", f"batch {shipped}{f', being sent: {claimed}' if claimed > shipped else ''}")
@@ -204,16 +243,21 @@ def _status(given: argparse.Namespace, settings: Settings) -> None:
 
 def _state_of(connection: Connection, website: Website) -> str:
     """Return which engine answers a website's reports, and why."""
-    copies = setup.copies(connection, website.number)
-    if not copies:
+    row = connection.execute(
+        "/* cluster.copy */ select state, reason from cluster_copy where website = ? order by copy desc limit 1",
+        (website.number,),
+    ).fetchone()
+    if row is None:
         return "SQLite answers: not joined"
     copy = cluster_tables.copy_of(connection, website.number)
     if copy is not None and copy.unloaded:
         return f"ClickHouse answers, and alone has events from before {iso(copy.own_day * DAY_MS)[:10]}"
-    state, reason = copies[0]
-    return {"joined": "ClickHouse answers", "joining": "SQLite answers: being joined, or interrupted"}.get(
-        state, f"SQLite answers: {reason}; join it again"
-    )
+    if copy is not None and copy.is_complete:
+        return "ClickHouse answers"
+    state, reason = row
+    if state == "joining":
+        return "SQLite answers: being joined, or interrupted"
+    return f"SQLite answers: {reason}; a server that runs joins it again"
 
 
 def _recover(given: argparse.Namespace, settings: Settings) -> None:
@@ -221,11 +265,13 @@ def _recover(given: argparse.Namespace, settings: Settings) -> None:
     say(f"database: {settings.db.resolve()}")
     progress = Progress("events", 0, in_lines=True)
     try:
-        copy = _run(given, settings, recover.recover(settings, key, now_ms(), progress.show))
+        copy, lacking = _run(given, settings, recover.recover(settings, key, now_ms(), progress.show))
     except OSError as failure:
         raise Failure(str(failure)) from None
     finally:
         progress.end()
+    for domain in lacking:
+        say(f"{readable_host(domain)}: ClickHouse lacked its last import, undo or deletion: look whether to repeat it")
     say(f"recovered, with accounts and websites as of {iso(copy.at_ms)}: start the server with --cluster-mode keep")
 
 

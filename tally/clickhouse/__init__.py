@@ -1,4 +1,4 @@
 """Reports from ClickHouse: events that SQLite has decided to store are kept there, and every figure is counted there.
 
-Internal: only tests use it, no command starts it yet. Nothing else imports this package.
+Internal: imported by tally/cluster alone.
 """

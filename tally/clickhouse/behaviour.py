@@ -13,13 +13,13 @@ from tally.engine.values import END, OTHER_STEPS, STEP_FIELDS, Direction, Funnel
 _PATHNAME, _EVENT_NAME = STEP_FIELDS
 
 
-def funnel(traffic: Traffic, steps: Sequence[FunnelStep], parameters: Parameters) -> str:
+def funnel(parameters: Parameters, traffic: Traffic, steps: Sequence[FunnelStep]) -> str:
     """Return SQL of one row: visits, visitors and milliseconds since the step before, of each step."""
     columns = {"v_start", *STEP_FIELDS}
     bits = []
     for n, step in enumerate(steps):
         columns |= columns_of(step.filters or ())
-        bits.append(f"bitShiftLeft(toUInt16({_is_step(step, parameters)}), {n})")
+        bits.append(f"bitShiftLeft(toUInt16({_is_step(parameters, step)}), {n})")
     places, found, before = list[str](), list[str](), ""
     for n in range(len(steps)):
         after = f" and {before} > 0 and i > {before}" if before else ""
@@ -37,7 +37,7 @@ def funnel(traffic: Traffic, steps: Sequence[FunnelStep], parameters: Parameters
     )
 
 
-def _is_step(step: FunnelStep, parameters: Parameters) -> str:
+def _is_step(parameters: Parameters, step: FunnelStep) -> str:
     if step.filters is not None:
         return condition(step.filters, parameters)
     is_kind = IS_VIEW if step.field == _PATHNAME else f"not {IS_VIEW}"
@@ -45,7 +45,7 @@ def _is_step(step: FunnelStep, parameters: Parameters) -> str:
 
 
 def _journeys(
-    traffic: Traffic, start: tuple[str, str], direction: Direction, steps: int, parameters: Parameters
+    parameters: Parameters, traffic: Traffic, start: tuple[str, str], direction: Direction, steps: int
 ) -> str:
     """Return SQL of a row for each journey: `path`, the steps (field, text) after the start, in the direction."""
     step = f"if({IS_VIEW}, ('{_PATHNAME}', toString(pathname)), ('{_EVENT_NAME}', toString(event_name)))"
@@ -63,23 +63,23 @@ def _journeys(
 
 
 def journey_steps(
-    traffic: Traffic, start: tuple[str, str], direction: Direction, steps: int, limit: int, parameters: Parameters
+    parameters: Parameters, traffic: Traffic, start: tuple[str, str], direction: Direction, steps: int, limit: int
 ) -> str:
     """Return SQL of (number of a step, field, text): the first `limit` of each by visits, field and text."""
     return (
         "select n, step.1, step.2 from (select n, step, count() as visits"
         f" from (select arrayJoin(arrayZip(arrayEnumerate(path), path)) as one, one.1 as n, one.2 as step"
-        f" from ({_journeys(traffic, start, direction, steps, parameters)})) group by n, step)"
+        f" from ({_journeys(parameters, traffic, start, direction, steps)})) group by n, step)"
         f" order by n, visits desc, step limit {limit} by n"
     )
 
 
 def journey_links(
+    parameters: Parameters,
     traffic: Traffic,
     start: tuple[str, str],
     direction: Direction,
     shown: Sequence[Sequence[tuple[str, str]]],
-    parameters: Parameters,
 ) -> str:
     """Return SQL of (number of a step, begin, end, visits) between the shown steps, which are by number."""
     steps = len(shown)
@@ -89,7 +89,7 @@ def journey_links(
         "select n, begin, end, count() as visits from (select arrayJoin(arrayZip(arrayEnumerate(ends),"
         f" arrayPushFront(arrayPopBack(ends), {first}), ends)) as link, link.1 as n, link.2 as begin, link.3 as end"
         f" from (select if(length(path) < {steps}, arrayPushBack({named}, {_written(END)}), {named}) as ends"
-        f" from ({_journeys(traffic, start, direction, steps, parameters)}))) group by n, begin, end"
+        f" from ({_journeys(parameters, traffic, start, direction, steps)}))) group by n, begin, end"
     )
 
 
@@ -97,7 +97,7 @@ def _written(step: JourneyStep) -> str:
     return f"('{step.field}', '{step.value}')"
 
 
-def event_data(traffic: Traffic, name: str, only: str | None, parameters: Parameters) -> str:
+def event_data(parameters: Parameters, traffic: Traffic, name: str, only: str | None) -> str:
     """Return SQL of (property, value, events, visitors); of the events themselves the property and value are ""."""
     pairs = "arrayMap((key, value) -> (toString(key), value), prop_keys, prop_values)"
     shown = "1" if only is None else f"(pair = ('', '') or pair.1 = {parameters.text(only)})"

@@ -17,6 +17,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from tally.clickhouse import schema
 from tally.engine.values import SERVER, Claim
 from tally.errors import OVERLOADED, QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
 from tally.storage.fair_queue import FairQueue, QueueFull
@@ -78,7 +79,7 @@ class Client:
         self, url: str, database: str, query_s: float = 30.0, quorum: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         self._url, self._database, self._query_s = url.rstrip("/") + "/", database, query_s
-        self._inserts = _WRITE_SETTINGS | dict(quorum)
+        self._inserts, self._is_replicated = _WRITE_SETTINGS | dict(quorum), bool(quorum)
         self._queue = FairQueue(range(_AT_ONCE), _MAX_WAITING)
         self._session: aiohttp.ClientSession | None = None
 
@@ -87,16 +88,22 @@ class Client:
         if self._session is not None:
             await self._session.close()
 
-    async def execute(self, statement: str) -> None:
+    async def execute(self, statement: str, database: str = "") -> None:
         """Execute a statement without an answer, such as one that creates a table. Raises Refused, NoAnswer.
 
         A deletion is done once it is recorded and done on the servers that are there: others do it when they are back.
+        database: another one than the client's.
         """
         try:
-            await self._send({"database": self._database, "query": statement}, b"")
+            await self._send({"database": database or self._database, "query": statement}, b"")
         except Refused as failure:
             if failure.code != _UNFINISHED:
                 raise
+
+    async def sync(self, *tables: str) -> None:
+        """Wait until the server has what the others have of some tables. Raises Refused, NoAnswer."""
+        for table in tables if self._is_replicated else ():
+            await self.execute(schema.sync(table))
 
     async def insert(self, table: str, rows: Iterable[Mapping[str, Any]], token: str) -> None:
         """Store rows, once for a token however often it is called with the same ones. Raises Refused, NoAnswer."""
@@ -122,26 +129,15 @@ class Client:
         """
         if claim is None:
             return await self._rows(statement, parameters, is_gone)
-        slot = await self._slot(claim)
+        try:
+            async with asyncio.timeout(self._query_s):
+                slot = await self._queue.acquire(claim)
+        except (TimeoutError, QueueFull):
+            raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
         try:
             return await self._rows(statement, parameters, is_gone)
         finally:
             self._queue.release(slot)
-
-    async def _slot(self, claim: Claim) -> int:
-        """Wait for the claim's turn among the queries that may run at once."""
-        try:
-            waiting = self._queue.request(claim)
-        except QueueFull:
-            raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
-        try:
-            async with asyncio.timeout(self._query_s):
-                return await waiting
-        except BaseException as failure:
-            self._queue.withdraw(claim, waiting)
-            if isinstance(failure, TimeoutError):
-                raise ApiError(OVERLOADED, retry_after_s=10) from None
-            raise
 
     async def _rows(
         self, statement: str, parameters: Mapping[str, str], is_gone: Callable[[], bool]

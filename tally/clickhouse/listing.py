@@ -1,54 +1,44 @@
-"""SQL of the list of events, of the visitors of the last minutes, and of how many events there are.
+"""SQL of the list of events, and of the days that have some.
 
 Measurements are in the list as well. They have no visit, and neither a name nor event_data: a filter on one of these
 compares the empty text.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from tally.clickhouse.client import Parameters
 from tally.clickhouse.measured import latest
-from tally.clickhouse.visits import IS_VIEW, Traffic, condition
-from tally.engine.values import REALTIME_MS, Place, StoredEvent
+from tally.clickhouse.visits import Traffic, condition, of_days
+from tally.engine.values import Place
 from tally.events.dimensions import FIELDS
-from tally.events.validation import LEAVE, MEASURES, TYPE_NAMES
-from tally.rollups.web_vitals import from_stored
+from tally.events.validation import LEAVE, MEASURES
 
 _MEASURED = ("experiment", "variant", "goal")
 
 
-def events(traffic: Traffic, place: Place, limit: int, only_traffic: bool, parameters: Parameters) -> str:
-    """Return SQL of up to `limit` events before a place, newest first, as `stored_event` takes them."""
+def events(parameters: Parameters, traffic: Traffic, place: Place, limit: int, only_traffic: bool) -> str:
+    """Return SQL of up to `limit` events before a place, newest first."""
     before = f"(ts, id) < ({place.ts}, {place.id}) and id <= {place.last_id}"
-    return _listed(traffic, before, limit, only_traffic, "desc", parameters)
+    return _listed(parameters, traffic, before, limit, "desc", only_traffic)
 
 
 def following(traffic: Traffic, ts: int, id: int, limit: int) -> str:
-    """Return SQL of up to `limit` events after (ts, id), oldest first; of each whether its visit has its source from it
-    comes last."""
+    """Return SQL of up to `limit` events after (ts, id), oldest first."""
     after = f"(ts, id) > ({ts}, {id}) and id <= {traffic.last_id}"
-    return _listed(traffic, after, limit, False, "asc", Parameters(), [("v_sends", "1")])
+    return _listed(Parameters(), traffic, after, limit, "asc", only_traffic=False)
 
 
-def _listed(
-    traffic: Traffic,
-    place: str,
-    limit: int,
-    only_traffic: bool,
-    way: str,
-    parameters: Parameters,
-    more: Sequence[tuple[str, str]] = (),
-) -> str:
-    """Return SQL of events at a place, sorted. more: columns at the end, of traffic and of measurements."""
+def _listed(parameters: Parameters, traffic: Traffic, place: str, limit: int, way: str, only_traffic: bool) -> str:
+    """Return SQL of events at a place, sorted: the columns that SQLite reads of an event (tally/storage/sql/events.py
+    `events`), and whether its visit has its source from it."""
     first = ["id", "type", "ts", *(f"toString({field})" for field in FIELDS)]
-    nothing = ["''"] * len(_MEASURED) + ["toNullable(0.0)"] + ["toNullable(toInt64(0))"] * len(MEASURES)
-    of_traffic, of_measures = [name for name, _ in more], [name for _, name in more]
-    columns = [*first, "toString(event_name)", "event_data", "visitor", "toInt64(v_number) - 1", *nothing, *of_traffic]
-    source = traffic.source([*FIELDS, "event_name", "event_data", "v_number", *of_traffic])
+    nothing = ["''"] * len(_MEASURED) + ["null"] * (1 + len(MEASURES))
+    named = ["toString(event_name)", "nullIf(event_data, '')", "visitor", "toInt64(v_number) - 1"]
+    columns = [*first, *named, *nothing, "v_sends"]
+    source = traffic.source([*FIELDS, "event_name", "event_data", "v_number", "v_sends"])
     parts = [_part(columns, f"{source} where {traffic.matches(parameters)} and {place}", limit, way)]
-    named = [f"toString({name})" for name in _MEASURED]
-    measured = [*first, "''", "''", "visitor", "toInt64(-1)", *named, "value", *MEASURES, *of_measures]
+    named = ["''", "null", "visitor", "null", *(f"toString({name})" for name in _MEASURED)]
+    measured = [*first, *named, "value", *MEASURES, "1"]
     for kind in () if only_traffic else (f"type != {LEAVE}", f"type = {LEAVE}{latest(LEAVE)}"):
         matches = condition(traffic.scope.filters, parameters, of_measures=True)
         rows = f"(select * from {traffic.place('measure')} and {kind})"
@@ -64,57 +54,13 @@ def _part(columns: Sequence[str], rows: str, limit: int, way: str) -> str:
 
 def days(website: int, days: range) -> str:
     """Return SQL of those of some days that have events, oldest first."""
-    place = f"website = {website} and day >= {max(days.start, 0)} and day < {days.stop}"
-    parts = (f"select day from {table} where {place}" for table in ("event", "settled_day", "measure"))
+    parts = (f"select day from {table} where {of_days(website, days)}" for table in ("event", "settled_day", "measure"))
     return f"select distinct day from ({' union all '.join(parts)}) order by day"
 
 
 def unsettled(website: int, days: range) -> str:
     """Return SQL of a row where some days have events that are not settled, or are kept until no report reads them."""
-    return (
-        f"select 1 from event where website = {website} and day >= {max(days.start, 0)} and day < {days.stop} limit 1"
-    )
-
-
-def stored_event(row: list[Any], offset_ms: int) -> StoredEvent:
-    """Return an event from a row of `events`, whose times have so much more than UTC."""
-    id, type_, ts, *rest = row
-    end = len(FIELDS)
-    name, data, visitor, visit, experiment, variant, goal, value = rest[end : end + 8]
-    is_traffic = visit != -1
-    return StoredEvent(
-        id,
-        TYPE_NAMES[type_],
-        ts - offset_ms,
-        tuple(rest[:end]),
-        name,
-        data or None,
-        f"{visitor:x}-{visit}" if is_traffic else None,
-        {} if is_traffic else from_stored(rest[end + 8 :]),
-        experiment,
-        variant,
-        goal,
-        None if is_traffic else value,
-    )
-
-
-def first_event(traffic: Traffic) -> str:
-    """Return SQL of the time of the first event and the number of events."""
-    return f"select min(ts), count() from {traffic.source(())}"
-
-
-def number_of_events(websites: Sequence[int]) -> str:
-    """Return SQL of (website, number of events)."""
-    some = f"has({list(websites)}, website)"
-    newest = (
-        "select website, day, argMax(settled_day.events, version) as events,"
-        f" argMax(settled_day.last_id, version) as last_id from settled_day where {some} group by website, day"
-    )
-    return (
-        f"select website, sum(events) from (select website, events from ({newest}) union all"
-        f" select website, countIf(id > last_id) from event left join ({newest}) as own using website, day"
-        f" where {some} group by website) group by website"
-    )
+    return f"select 1 from event where {of_days(website, days)} limit 1"
 
 
 def sum_days(website: int, last_id: int) -> str:
@@ -123,17 +69,4 @@ def sum_days(website: int, last_id: int) -> str:
         f"select distinct day from day_sum where website = {website} and day not in (select day from event"
         f" where website = {website} and id <= {last_id} union all select day from settled_day"
         f" where website = {website} and settled_day.events > 0) order by day"
-    )
-
-
-def realtime(traffic: Traffic, now_ms: int) -> str:
-    """Return SQL of (page, visitors) of the visits with an event in the last minutes before a time of the website.
-
-    The page of a visit is that of its latest pageview; 1 in the third column where it has none.
-    """
-    return (
-        "select page, count() as visitors, without from (select"
-        f" argMaxIf(toString(pathname), (ts, id), {IS_VIEW}) as page, countIf({IS_VIEW}) = 0 as without"
-        f" from {traffic.source(['pathname', 'v_start'])} where ts <= {now_ms} group by day, visitor, v_start"
-        f" having max(ts) >= {now_ms - REALTIME_MS}) group by page, without order by visitors desc, page"
     )

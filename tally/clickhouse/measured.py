@@ -5,12 +5,12 @@ occurs. Measurements have dimensions of their own and belong to no visit.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tally.clickhouse.client import Parameters
-from tally.clickhouse.visits import Traffic, condition
+from tally.clickhouse.visits import Traffic, condition, of_days
 from tally.engine.values import Leaves
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, LEAVE, METRICS, VITALS
+from tally.reports.experiments import MAX_EXPERIMENTS, MAX_GOALS, MAX_VARIANTS
 from tally.rollups.heatmap_grid import CLICK, SCROLL
 from tally.rollups.web_vitals import REACHED, limits_of
 
@@ -18,7 +18,7 @@ _ASSIGNED = "if(converted, 0, visitors)"
 _IS_MEASURED = f"({' or '.join(f'isNotNull({metric})' for metric in METRICS)})"
 
 
-def matching(traffic: Traffic, type_: int, parameters: Parameters) -> str:
+def matching(parameters: Parameters, traffic: Traffic, type_: int) -> str:
     """Return `from ... where` of the measurements of a type that match the scope."""
     source = f"(select * from {traffic.place('measure')} and type = {type_}{latest(type_)})"
     return (
@@ -31,80 +31,76 @@ def latest(type_: int) -> str:
     return " order by time_on_page desc, scroll_depth desc limit 1 by id" if type_ == LEAVE else ""
 
 
-def leaves(traffic: Traffic, field: str, parameters: Parameters, values: Sequence[str] | None = None) -> str:
+def leaves(parameters: Parameters, traffic: Traffic, field: str, values: Sequence[str] | None = None) -> str:
     """Return SQL of (val, the fields of Leaves) by a field; of some values, or of all."""
     some = "" if values is None else f" and has({parameters.texts(values)}, {field})"
     names = Leaves._fields
     return (
         f"select toString({field}) as val, count() as {names[0]}, arraySort(groupArray(assumeNotNull(time_on_page)))"
         f"[intDiv({names[0]} + 1, 2)] as {names[1]}, countIf(assumeNotNull(scroll_depth) > {REACHED}) as {names[2]}"
-        f" {matching(traffic, LEAVE, parameters)}{some} group by val"
+        f" {matching(parameters, traffic, LEAVE)}{some} group by val"
     )
 
 
 def vitals(
-    traffic: Traffic, by: str, metrics: Sequence[str], parameters: Parameters, values: Sequence[str] | None = None
+    parameters: Parameters, traffic: Traffic, by: str, metrics: Sequence[str], values: Sequence[str] | None
 ) -> str:
     """Return SQL of (group, metric, value, number), by value. by: SQL of the group; values: some groups, or all."""
     some = "" if values is None else f" and has({parameters.texts(values)}, toString({by}))"
     pairs = ", ".join(f"('{metric}', {metric})" for metric in metrics)
     return (
         f"select own, pair.1 as metric, assumeNotNull(pair.2) as value, count() from (select {by} as own,"
-        f" arrayJoin([{pairs}]) as pair {matching(traffic, VITALS, parameters)}{some})"
+        f" arrayJoin([{pairs}]) as pair {matching(parameters, traffic, VITALS)}{some})"
         " where isNotNull(pair.2) group by own, metric, value order by value"
     )
 
 
-def poorest(traffic: Traffic, field: str, metric: str, limit: int, parameters: Parameters) -> str:
+def poorest(parameters: Parameters, traffic: Traffic, field: str, metric: str, limit: int) -> str:
     """Return SQL of (value of a field, events): the first ones by poor values of a metric, events and text."""
     return (
-        f"select toString({field}) as val, count() as events {matching(traffic, VITALS, parameters)}"
+        f"select toString({field}) as val, count() as events {matching(parameters, traffic, VITALS)}"
         f" and {_IS_MEASURED} and {field} != '' group by val"
         f" order by countIf(ifNull({metric} > {limits_of(metric)[1]}, 0)) desc, events desc, val limit {limit}"
     )
 
 
-class Trials(NamedTuple):
-    """Counts of experiments in a scope; perhaps of some (experiment, variant) and (experiment, goal) alone, of which a
-    row needs both that it has."""
-
-    traffic: Traffic
-    kept: Sequence[Sequence[tuple[str, str]]] | None = None
-
-    def counts(self, limit: int | None, parameters: Parameters) -> str:
-        """Return SQL of rows (day, experiment, variant, 1 of conversions, goal, visitors); limit: at most so many."""
-        return f"{self._rows(parameters)} order by all{'' if limit is None else f' limit {limit}'}"
-
-    def experiments(self, limit: int, parameters: Parameters) -> str:
-        """Return SQL of (experiment, number of experiments): the first ones by visitors and name."""
-        return (
-            f"select name, count() over () from ({self._rows(parameters)}) group by name"
-            f" order by sum({_ASSIGNED}) desc, name limit {limit}"
-        )
-
-    def most_of_each(self, experiments: Sequence[str], limit: int, parameters: Parameters, *, goals: bool) -> str:
-        """Return SQL of (experiment, variant, number of variants): the first of each by visitors; or goals."""
-        member, counted, some = ("reached", "visitors", " and converted") if goals else ("arm", _ASSIGNED, "")
-        return (
-            f"select name, {member}, count() over (partition by name) from ({self._rows(parameters)})"
-            f" where has({parameters.texts(experiments)}, name){some} group by name, {member}"
-            f" order by sum({counted}) desc, {member} limit {limit} by name"
-        )
-
-    def sizes(self, parameters: Parameters) -> str:
-        """Return SQL of (experiment, rows)."""
-        return f"select name, count() from ({self._rows(parameters)}) group by name"
-
-    def _rows(self, parameters: Parameters) -> str:
-        rows = _trials(self.traffic, parameters)
-        if self.kept is None:
-            return rows
-        pairs = parameters.steps(self.kept)
-        arms, goals = (f"(select pair.1, pair.2 from (select arrayJoin({pairs}[{n}]) as pair))" for n in (1, 2))
-        return f"select * from ({rows}) where (name, arm) in {arms} and (not converted or (name, reached) in {goals})"
+def trials(parameters: Parameters, traffic: Traffic, limit: int) -> str:
+    """Return SQL of the first rows (day, experiment, variant, 1 of conversions, goal, visitors) of all experiments."""
+    return f"{_trials(parameters, traffic)} order by all limit {limit}"
 
 
-def _trials(traffic: Traffic, parameters: Parameters) -> str:
+def largest_experiments(parameters: Parameters, traffic: Traffic) -> str:
+    """Return SQL of (experiment, number of variants, of goals, of experiments): the first ones by visitors and name."""
+    return (
+        f"select name, uniqExact(arm), uniqExactIf(reached, converted), count() over ()"
+        f" from ({_trials(parameters, traffic)}) group by name order by sum({_ASSIGNED}) desc, name"
+        f" limit {MAX_EXPERIMENTS}"
+    )
+
+
+def trials_of(parameters: Parameters, traffic: Traffic, experiments: Sequence[str]) -> str:
+    """Return SQL of the rows of some experiments, of the variants and goals with the most visitors of each."""
+    rows = f"select * from ({_trials(parameters, traffic)}) where has({parameters.texts(experiments)}, name)"
+    arms = (
+        f"select name, arm from ({rows}) group by name, arm"
+        f" order by sum({_ASSIGNED}) desc, arm limit {MAX_VARIANTS} by name"
+    )
+    goals = (
+        f"select name, reached from ({rows}) where converted group by name, reached"
+        f" order by sum(visitors) desc, reached limit {MAX_GOALS} by name"
+    )
+    return (
+        f"select * from ({rows}) where (name, arm) in ({arms})"
+        f" and (not converted or (name, reached) in ({goals})) order by all"
+    )
+
+
+def numbers_of_trials(parameters: Parameters, traffic: Traffic, experiments: Sequence[str]) -> str:
+    """Return SQL of (experiment, number of rows of `trials_of`)."""
+    return f"select name, count() from ({trials_of(parameters, traffic, experiments)}) group by name"
+
+
+def _trials(parameters: Parameters, traffic: Traffic) -> str:
     """Return SQL of the rows of all experiments.
 
     A visitor's variant is that of the first assignment of the day; filters apply to the assignment.
@@ -125,13 +121,10 @@ def _trials(traffic: Traffic, parameters: Parameters) -> str:
 
 
 def _heat(website: int, days: range, widths: Sequence[int]) -> str:
-    return (
-        f"from heat where website = {website} and day >= {max(days.start, 0)} and day < {max(days.stop, 0)}"
-        f" and has({sorted(widths)}, width)"
-    )
+    return f"from heat where {of_days(website, days)} and has({sorted(widths)}, width)"
 
 
-def clicks(website: int, pathname: str, days: range, widths: Sequence[int], limit: int, parameters: Parameters) -> str:
+def clicks(parameters: Parameters, website: int, pathname: str, days: range, widths: Sequence[int], limit: int) -> str:
     """Return SQL of (column, row, clicks, cells, clicks of all cells), most clicks first."""
     return (
         f"select x, y, sum(points) as clicks, count() over (), sum(clicks) over () {_heat(website, days, widths)}"
@@ -140,7 +133,7 @@ def clicks(website: int, pathname: str, days: range, widths: Sequence[int], limi
     )
 
 
-def depths(website: int, pathname: str, days: range, widths: Sequence[int], parameters: Parameters) -> str:
+def depths(parameters: Parameters, website: int, pathname: str, days: range, widths: Sequence[int]) -> str:
     """Return SQL of (row, pageviews that were scrolled to it)."""
     return (
         f"select y, sum(points) {_heat(website, days, widths)} and pathname = {parameters.text(pathname)}"

@@ -46,7 +46,7 @@ def rows_of(events: Iterable[StoredRow]) -> dict[str, list[Row]]:
     for one in events:
         event = one.event.event
         if event.type in TRAFFIC:
-            found["event"].append(_traffic(one))
+            found["event"].append(_place(one) | {"event_name": event.event_name} | data_columns(event.event_data))
         elif event.type == HEATMAP and event.points and event.viewport_width:
             found["heat"] += _points(one)
         else:
@@ -59,11 +59,6 @@ def _place(one: StoredRow) -> Row:
     ts = event.ts_ms + website.day_offset_ms
     place = {"website": website.number, "day": ts // DAY_MS, "ts": ts, "id": one.id, "type": event.type}
     return place | {"visitor": one.visitor} | dict(zip(FIELDS, one.event.dimensions, strict=True))
-
-
-def _traffic(one: StoredRow) -> Row:
-    event = one.event.event
-    return _place(one) | {"event_name": event.event_name} | data_columns(event.event_data)
 
 
 def data_columns(event_data: str | None) -> Row:

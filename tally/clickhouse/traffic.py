@@ -6,7 +6,7 @@ returned, and these are added up as decimal numbers in Python, as the SQLite eng
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tally.clickhouse.client import Parameters
 from tally.clickhouse.measured import leaves
@@ -24,20 +24,17 @@ _IS_BOUNCE = "counts and views = 1 and others = 0"
 # Of the rows of imported sums.
 _TIME_OF_SUMS = f"toInt64(day) * {DAY_MS} + {OF_DAY_MS}"
 _NO_AMOUNTS = "([''], [toUInt64(0)])"
+_NO_CONVERSIONS = f", 0, 0, {_NO_AMOUNTS}"
+# Of a goal by its number, over rows that have these columns.
+_ADDED_UP = (
+    ", sum(conversions{0}) as conversions{0}, sum(converted{0}) as converted{0},"
+    " sumMap(amounts{0}.1, amounts{0}.2) as amounts{0}"
+)
 # Bits of a ratio behind the point in each of two numbers, as tally/reports/top.py ranks it.
 _RATIO_BITS = 31
 
 
-class Question(NamedTuple):
-    """What is counted of traffic: by which field, "" for one row, which conversions, and whether visits are."""
-
-    traffic: Traffic
-    field: str = ""
-    goals: Sequence[Goal] = ()
-    has_visits: bool = True
-
-
-def _goal_columns(goals: Sequence[Goal], parameters: Parameters) -> tuple[str, str]:
+def _goal_columns(parameters: Parameters, goals: Sequence[Goal]) -> tuple[str, str]:
     """Return the columns of each goal of a visit, and those over visits."""
     of_visit = over_visits = ""
     for n, goal in enumerate(goals):
@@ -54,8 +51,8 @@ def _goal_columns(goals: Sequence[Goal], parameters: Parameters) -> tuple[str, s
 
 
 def conversions(goal: Goal, columns: Sequence[Any]) -> Conversions:
-    """Return the conversions of a goal from its three columns of `figures`."""
-    events, visitors, (values, counts) = columns
+    """Return the conversions of a goal from its three columns of `figures`, without these none."""
+    events, visitors, (values, counts) = columns or (0, 0, ((), ()))
     if goal.value is None:
         return Conversions(events, visitors)
     total = without = 0
@@ -68,13 +65,21 @@ def conversions(goal: Goal, columns: Sequence[Any]) -> Conversions:
     return Conversions(events, visitors, total, without)
 
 
-def figures(of: Question, parameters: Parameters, values: Sequence[str] | None = None) -> str:
-    """Return SQL of rows (val, the fields of Stats, three columns of each goal); of some values, or of all."""
-    traffic, by = of.traffic, of.field or "''"
-    columns = ([of.field] if of.field else []) + list(_VISIT if of.has_visits else ())
-    of_visit, over_visits = _goal_columns(of.goals, parameters)
+def figures(
+    parameters: Parameters,
+    traffic: Traffic,
+    field: str,
+    goals: Sequence[Goal],
+    has_visits: bool = True,
+    values: Sequence[str] | None = None,
+) -> str:
+    """Return SQL of rows (val, the fields of Stats, three columns of each goal) by a field, "" for one row; of some
+    values, or of all. Those of visits are 0 unless `has_visits`."""
+    by = field or "''"
+    columns = [field] * bool(field) + [*_VISIT] * has_visits
+    of_visit, over_visits = _goal_columns(parameters, goals)
     visit = "0 as counts, 0 as views, 0 as others, 0 as ms"
-    if of.has_visits:
+    if has_visits:
         visit = f"{traffic.begins} as counts, any(v_views) as views, any(v_events) as others, any(v_ms) as ms"
     some, some_sums = "", ""
     if values is not None:
@@ -85,49 +90,43 @@ def figures(of: Question, parameters: Parameters, values: Sequence[str] | None =
         f" countIf(counts) as visits, countIf({_IS_BOUNCE}) as bounces, sumIf(views, counts) as visit_views,"
         f" toInt64(sumIf(ms, counts)) as visit_ms{over_visits} from (select toString({by}) as val, day, visitor,"
         f" countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted, {visit}{of_visit}"
-        f" from {traffic.source(columns, of.goals)} where {traffic.matches(parameters)}{some}"
-        f" group by val, day, visitor{', v_start' * of.has_visits}) group by val"
+        f" from {traffic.source(columns, goals)} where {traffic.matches(parameters)}{some}"
+        f" group by val, day, visitor{', v_start' * has_visits}) group by val"
     )
     # What a value has without visits are no figures of visits; what all traffic has are.
-    visits = [f"if({'1' if not of.field else 'visits > 0'}, {name}, 0)" for name in ("bounces", "toInt64(duration_ms)")]
-    visits = ["visits", visits[0], "if(visits > 0, pageviews, 0)", visits[1]] if of.has_visits else ["0"] * 4
-    none = f", 0, 0, {_NO_AMOUNTS}" * len(of.goals)
-    sums = traffic.sums(of.field, f"toString(value), visitors, pageviews, events, {', '.join(visits)}{none}")
+    visits = [f"if({'1' if not field else 'visits > 0'}, {name}, 0)" for name in ("bounces", "toInt64(duration_ms)")]
+    visits = ["visits", visits[0], "if(visits > 0, pageviews, 0)", visits[1]] if has_visits else ["0"] * 4
+    none = _NO_CONVERSIONS * len(goals)
+    sums = traffic.sums(field, f"toString(value), visitors, pageviews, events, {', '.join(visits)}{none}")
     if not sums:
         return counted
     added = "".join(f", sum({name}) as {name}" for name in Stats._fields)
-    for n in range(len(of.goals)):
-        added += f", sum(conversions{n}) as conversions{n}, sum(converted{n}) as converted{n}"
-        added += f", sumMap(amounts{n}.1, amounts{n}.2) as amounts{n}"
+    added += "".join(map(_ADDED_UP.format, range(len(goals))))
     return f"select val{added} from ({counted}{sums}{some_sums}) group by val"
 
 
-def series(traffic: Traffic, begins: Sequence[int], goal: Goal | None, parameters: Parameters) -> str:
+def series(parameters: Parameters, traffic: Traffic, begins: Sequence[int], goals: Sequence[Goal]) -> str:
     """Return SQL of rows (begin of a bucket, visitors, visits, pageviews, events, three columns of the goal).
 
-    begins: of the buckets, in order.
+    begins: of the buckets, in order. goals: no more than one.
     """
     bucket = f"roundDown({{}}, [{', '.join(f'toInt64({begin})' for begin in begins)}])"
-    goals = [] if goal is None else [goal]
-    of_visit, over_visits = _goal_columns(goals, parameters)
-    # A visit counts in the bucket in which it begins, also where no event of it in that bucket matches.
-    sums = "sum(conversions0), sum(converted0), sumMap(amounts0.1, amounts0.2)"
-    nothing = ", 0, 0, sumMapIf([''], [toUInt64(0)], 0)"
+    of_visit, over_visits = _goal_columns(parameters, goals)
+    none = _NO_CONVERSIONS * len(goals)
     events = (
         f"select b, uniqExact((day, visitor)) as visitors, 0 as visits, sum(viewed) as pageviews,"
         f" sum(acted) as events{over_visits} from (select {bucket.format('ts')} as b, day, visitor,"
         f" countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted{of_visit}"
         f" from {traffic.source((), goals)} where {traffic.matches(parameters)} group by b, day, visitor) group by b"
     )
+    # A visit counts in the bucket in which it begins, also where no event of it in that bucket matches.
     visits = (
-        f"select {bucket.format('v_start')} as b, 0, uniqExact((day, visitor, v_start)), 0, 0{nothing * len(goals)}"
+        f"select {bucket.format('v_start')} as b, 0, uniqExact((day, visitor, v_start)), 0, 0{none}"
         f" from {traffic.source(['v_start'])} where {traffic.matches(parameters)} and {traffic.begins} group by b"
     )
-    of_sums = (
-        f"{bucket.format(_TIME_OF_SUMS)}, visitors, visits, pageviews, events{f', 0, 0, {_NO_AMOUNTS}' * len(goals)}"
-    )
+    of_sums = f"{bucket.format(_TIME_OF_SUMS)}, visitors, visits, pageviews, events{none}"
     return (
-        f"select b, sum(visitors), sum(visits), sum(pageviews), sum(events){f', {sums}' * len(goals)}"
+        f"select b, sum(visitors), sum(visits), sum(pageviews), sum(events){_ADDED_UP.format(0) * len(goals)}"
         f" from ({events} union all {visits}{traffic.sums('', of_sums)}) group by b"
     )
 
@@ -135,12 +134,12 @@ def series(traffic: Traffic, begins: Sequence[int], goal: Goal | None, parameter
 # --- lists
 
 
-def top(traffic: Traffic, query: TopQuery, parameters: Parameters) -> str:
+def top(parameters: Parameters, traffic: Traffic, query: TopQuery) -> str:
     """Return SQL of the unset row, if there is one, and of the rows before the end of the page, with their number."""
     goals = [] if query.goal is None else [query.goal]
-    source = f"({figures(Question(traffic, query.field, goals, query.has_visits), parameters)})"
+    source = f"({figures(parameters, traffic, query.field, goals, query.has_visits)})"
     if query.order in LEAVE_ORDERS:
-        source += f" as listed left join ({leaves(traffic, query.field, parameters)}) as leaves using val"
+        source += f" as listed left join ({leaves(parameters, traffic, query.field)}) as leaves using val"
     shown = f"val, {_FIGURES}{', conversions0, converted0, amounts0' * len(goals)}"
     return (
         f"select {shown}, countIf(val != '') over () as total from {source}"
@@ -176,7 +175,7 @@ def _ratio(part: str, whole: str, way: str) -> str:
 
 
 def visit_pages(
-    traffic: Traffic, field: str, limit: int, parameters: Parameters, values: Sequence[str] | None = None
+    parameters: Parameters, traffic: Traffic, field: str, limit: int, values: Sequence[str] | None = None
 ) -> str:
     """Return SQL of (page, visits, bounces, views, ms): the visits without a page, if there are any, and the first
     pages; or of some pages."""

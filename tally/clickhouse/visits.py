@@ -29,9 +29,16 @@ VISIT_COLUMNS = ("v_start", "v_ms", "v_views", "v_events", "v_number", "v_sends"
 """Of an event's visit: its start, duration, pageviews, other events, and its number among the visitor's of the day; and
 whether the visit's source is that of this event."""
 PROPERTIES = ("prop_keys", "prop_values")
+NO_SOURCE = dict.fromkeys(ACQUISITION, "") | {"channel": DIRECT}
+"""What an event has that was sent without a source."""
 IS_VIEW = f"type in ({', '.join(map(str, sorted(PAGEVIEWS)))})"
 _IS_TRAFFIC = f"type in ({', '.join(map(str, sorted(TRAFFIC)))})"
 _NAMED = {"true": True, "false": False, "null": None}
+
+
+def of_days(website: int, days: range) -> str:
+    """Return the condition on rows of some days of a website."""
+    return f"website = {website} and day >= {max(days.start, 0)} and day < {max(days.stop, 0)}"
 
 
 def columns_of(filters: Iterable[Filter]) -> set[str]:
@@ -43,7 +50,8 @@ def columns_of(filters: Iterable[Filter]) -> set[str]:
 
 
 def condition(filters: Iterable[Filter], parameters: Parameters, *, of_measures: bool = False) -> str:
-    """Return SQL that holds for the events that match all filters. of_measures: of a table without names and pages."""
+    """Return SQL that holds for the events that match all filters. of_measures: of a table
+    where names, pages and properties are "" for all."""
     return " and ".join(["1", *(_condition(one, parameters, of_measures) for one in filters)])
 
 
@@ -52,10 +60,11 @@ def _condition(of: Filter, parameters: Parameters, of_measures: bool) -> str:
         return f"not {_condition(Filter(of.field, '=', of.values), parameters, of_measures)}"
     if of.field == "type":
         return f"has({type_numbers(of)}, type)"
+    if of_measures and (of.property_name is not None or of.field in (*PAGES, "event_name")):
+        return str(int(of.accepts("")))
     if of.property_name is not None:
-        return _property_condition(of, of.property_name, parameters, of_measures)
-    column = "''" if of_measures and of.field in (*PAGES, "event_name") else of.field
-    return _text_condition(of, column, parameters)
+        return _property_condition(of, of.property_name, parameters)
+    return _text_condition(of, of.field, parameters)
 
 
 def _text_condition(of: Filter, text: str, parameters: Parameters) -> str:
@@ -66,10 +75,8 @@ def _text_condition(of: Filter, text: str, parameters: Parameters) -> str:
     return f"arrayExists(x -> {function}({text}, x) > 0, {values})"
 
 
-def _property_condition(of: Filter, name: str, parameters: Parameters, of_measures: bool) -> str:
+def _property_condition(of: Filter, name: str, parameters: Parameters) -> str:
     """Return the condition on a property, which is "" where an event lacks it."""
-    if of_measures:
-        return str(int(of.accepts("")))
     value = property_value(name, parameters)
     if of.operator == "=":
         scalars = [*of.values, *numbers_in(of.values), *(_NAMED[text] for text in of.values if text in _NAMED)]
@@ -133,12 +140,8 @@ class Traffic:
 
     def place(self, table: str) -> str:
         """Return the condition on rows of a table: the website, the days of the range, and confirmed ids."""
-        scope = self.scope
-        first, last = scope.from_ms // DAY_MS, (scope.to_ms - 1) // DAY_MS
-        return (
-            f"{table} where website = {scope.website} and day >= {max(first, 0)} and day <= {last}"
-            f" and id <= {self.last_id}"
-        )
+        days = range(self.scope.from_ms // DAY_MS, -(-self.scope.to_ms // DAY_MS))
+        return f"{table} where {of_days(self.scope.website, days)} and id <= {self.last_id}"
 
     def source(self, columns: Collection[str], goals: Sequence[Goal] = ()) -> str:
         """Return a subquery of all events of the days of the range: day, visitor, ts, id, type, and some columns.
@@ -167,18 +170,13 @@ class Traffic:
         names = sorted({*columns, "pathname"} - {*ACQUISITION})
         last_ids = f"[{', '.join(f'toInt64({one.last_id})' for one in days)}]"
         numbers = [one.day for one in days]
-        sources = ""
-        for name in ACQUISITION:
-            sources += f", if(v_sends, toString({name}), '{DIRECT if name == 'channel' else ''}') as {name}"
+        sources = [f"if(v_sends, toString({name}), '{unset}') as {name}" for name, unset in NO_SOURCE.items()]
+        settled = f"{self.place('settled')} and {_is_version(days)}"
         arrived = (
             f"{self.place('event')} and {_IS_TRAFFIC} and has({numbers}, day)"
             f" and id > arrayElement({last_ids}, indexOf({numbers}, day))"
         )
-        return (
-            f"({_selected(arrived, [*names, *ACQUISITION])}"
-            f" union all select day, visitor, ts, id, type{''.join(f', {name}' for name in names)}{sources}"
-            f" from {self.place('settled')} and {_is_version(days)})"
-        )
+        return f"({_selected(arrived, [*names, *ACQUISITION])} union all {_selected(settled, [*names, *sources])})"
 
 
 def _is_version(days: Sequence[SettledDay]) -> str:
@@ -193,7 +191,7 @@ def _cut(place: str, names: Sequence[str]) -> str:
     """Return the events of some days with the columns of their visits."""
     of_event = [name for name in names if name not in (*VISIT_FIELDS, *VISIT_COLUMNS)]
     acquired = [name for name in names if name in ACQUISITION]
-    sent = " or ".join(f"{name} != '{DIRECT if name == 'channel' else ''}'" for name in ACQUISITION)
+    sent = " or ".join(f"{name} != '{unset}'" for name, unset in NO_SOURCE.items())
     source = f"toUInt8({sent}), ({', '.join([*(f'toString({name})' for name in acquired), '0'])})"
     # Of an event: 1 ts, 2 id, 3 type, 4 whether it is a pageview, 5 pathname, 6 whether it has a source, 7 that.
     event = f"ts, id, type, toUInt8({IS_VIEW}), toString(pathname), {source}"
@@ -201,8 +199,7 @@ def _cut(place: str, names: Sequence[str]) -> str:
     pages = {"entry_page": "arrayFirst(x -> x.4, v).5", "exit_page": "arrayLast(x -> x.4, v).5"}
     visit = [f"{pages[name]} as {name}" for name in names if name in pages]
     for n, name in enumerate(acquired, 1):
-        default = DIRECT if name == "channel" else ""
-        visit.append(f"if(v_sent.6, tupleElement(v_sent.7, {n}), '{default}') as {name}")
+        visit.append(f"if(v_sent.6, tupleElement(v_sent.7, {n}), '{NO_SOURCE[name]}') as {name}")
     more = "".join(f", {one}" for one in visit)
     shown = [*(f"e.{8 + n} as {name}" for n, name in enumerate(of_event)), "v_sent.6 and v_sent.2 = e.2 as v_sends"]
     places = {one.rpartition(" ")[2]: one for one in shown}

@@ -45,7 +45,7 @@ _VITALS = (VITALS, LEAVE)
 _TIMESTAMP = COLUMNS.index("timestamp")
 # SQLite numbers visits in the order of their first events to arrive, ClickHouse in that of their times.
 _VISIT = COLUMNS.index("visit")
-_NO_COPY = Copy(0, "", 0, 0, 0, 0)
+_NO_COPY = Copy(0, "", 0, 0, 0, 0, 0, 0)
 _NO_SOURCE = dict.fromkeys(ACQUISITION, "") | {"channel": DIRECT}
 
 
@@ -156,17 +156,17 @@ async def fill(
     days: range,
     report: Callable[[int], None] = lambda events: None,
     before: int = 0,
+    *,
+    counts: bool = True,
 ) -> int:
     """Store the events that a copy has on some days in a file that has none of these days, under their numbers; return
-    how many. `report` is called with the number so far, those `before` included. Raises ApiError where ClickHouse does
-    not answer.
-
-    Days become stale: a server counts them. What is repeated, after it has ended at any point, stores nothing twice.
+    how many. `report` is called with the number so far, those `before` included. counts: whether they are counted, as
+    they are not where what was counted of them has stayed. Raises ApiError where ClickHouse does not answer.
     """
     events = 0
     async for some in lines(servers.client, copy, days):
         with transaction(connection):
-            restore(connection, website, some)
+            restore(connection, website, some, counts=counts)
         events += len(some)
         report(before + events)
     return events

@@ -11,13 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from tally.clickhouse.reports import ClickHouseReports
+from tally.clickhouse.reports import ClickHouseReports, Snapshot
 from tally.clock import Clock
-from tally.cluster.reports import CopyFacts
 from tally.cluster.servers import Servers, opened
 from tally.cluster.shipper import CannotFollow
-from tally.engine.reports import Reports
-from tally.engine.values import Requester, Scope, TopQuery
+from tally.engine.reports import EventReports
+from tally.engine.values import WIDTHS, Requester, Scope, TopQuery
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.events.sessions import Sessions
@@ -38,8 +37,7 @@ _TRIES, _WAIT_S = 3, 30
 _MINUTE_MS = 60_000
 _RANGES = (1, 7, 30, 365)
 _SERVER = Requester()
-_WIDTHS = ("mobile", "tablet", "desktop")
-Ask = Callable[[Reports, Scope], Awaitable[Any]]
+Ask = Callable[[EventReports, Scope], Awaitable[Any]]
 
 
 class Difference(NamedTuple):
@@ -50,38 +48,30 @@ class Difference(NamedTuple):
     clickhouse: str
 
 
-def _questions() -> Iterator[tuple[str, Ask]]:
-    yield "stats", lambda engine, scope: engine.stats([scope], _SERVER)
-    yield "timeseries", _timeseries
+def _questions(scope: Scope) -> Iterator[tuple[str, Ask]]:
+    """Yield questions about the range of a scope; each is put with the scope of an engine."""
+    buckets = [(begin, min(begin + DAY_MS, scope.to_ms)) for begin in range(scope.from_ms, scope.to_ms, DAY_MS)]
+    days = range(scope.from_ms // DAY_MS + 1, scope.to_ms // DAY_MS)
+    yield "stats", lambda engine, own: engine.stats([own], _SERVER)
+    yield "timeseries", lambda engine, own: engine.timeseries(own, buckets, _SERVER)
     for field in FIELDS:
         yield f"top {field}", partial(_top, field)
     for page in PAGES:
         yield page, partial(_pages, page)
-    yield "journeys", lambda engine, scope: engine.journeys(scope, ("pathname", "/"), "next", 3, 5, _SERVER)
-    yield "vitals", lambda engine, scope: engine.vitals(scope, _SERVER)
-    yield "vitals of pages", lambda engine, scope: engine.vitals_by_value(scope, "pathname", "lcp", _LIMIT, _SERVER)
-    yield "experiments", lambda engine, scope: engine.experiments(scope, _SERVER)
-    yield "events", lambda engine, scope: engine.events(scope, None, _LIMIT, False, _SERVER)
-    yield "heatmap pages", _heatmap_pages
+    yield "journeys", lambda engine, own: engine.journeys(own, ("pathname", "/"), "next", 3, 5, _SERVER)
+    yield "vitals", lambda engine, own: engine.vitals(own, _SERVER)
+    yield "vitals of pages", lambda engine, own: engine.vitals_by_value(own, "pathname", "lcp", _LIMIT, _SERVER)
+    yield "experiments", lambda engine, own: engine.experiments(own, _SERVER)
+    yield "events", lambda engine, own: engine.events(own, None, _LIMIT, False, _SERVER)
+    yield "heatmap pages", lambda engine, own: engine.heatmap_pages(own.website, days, WIDTHS, _LIMIT, _SERVER)
 
 
-async def _top(field: str, engine: Reports, scope: Scope) -> Any:
-    return await engine.top(scope, [TopQuery(field, _LIMIT, has_visits=True)], _SERVER)
+def _top(field: str, engine: EventReports, scope: Scope) -> Awaitable[Any]:
+    return engine.top(scope, [TopQuery(field, _LIMIT, has_visits=True)], _SERVER)
 
 
-async def _pages(field: str, engine: Reports, scope: Scope) -> Any:
-    return await engine.visit_pages(scope, field, _LIMIT, _SERVER)
-
-
-async def _heatmap_pages(engine: Reports, scope: Scope) -> Any:
-    days = range(scope.from_ms // DAY_MS + 1, scope.to_ms // DAY_MS)
-    return await engine.heatmap_pages(scope.website, days, _WIDTHS, _LIMIT, _SERVER)
-
-
-async def _timeseries(engine: Reports, scope: Scope) -> Any:
-    begins = range(scope.from_ms, scope.to_ms, DAY_MS)
-    buckets = [(begin, min(begin + DAY_MS, scope.to_ms)) for begin in begins]
-    return await engine.timeseries(scope, buckets, _SERVER)
+def _pages(field: str, engine: EventReports, scope: Scope) -> Awaitable[Any]:
+    return engine.visit_pages(scope, field, _LIMIT, _SERVER)
 
 
 class Comparison:
@@ -99,7 +89,7 @@ class Comparison:
         Raises CannotFollow where ClickHouse has no complete copy of the website.
         """
         copy = await self._database.read(lambda connection: copy_of(connection, website.number))
-        if copy is None or copy.state != "joined":
+        if copy is None or not copy.is_complete:
             raise CannotFollow("it has no complete copy: run `analytics-server cluster join`")
         end_ms = self._now_ms // _MINUTE_MS * _MINUTE_MS
         # Both have the events of these days.
@@ -108,11 +98,11 @@ class Comparison:
             begin_ms = max(end_ms - length * DAY_MS, kept_ms)
             filters = ((), (Filter("pathname", "^=", ("/",)),), (Filter("channel", "!=", ("Direct",)),))
             for chosen in filters if begin_ms < end_ms else ():
-                for name, ask in _questions():
-                    shown = f"{name}, {length} days{''.join(f', {one.field}{one.operator}' for one in chosen)}"
-                    # Days of imported sums count as well.
-                    scope = Scope(website.number, begin_ms, end_ms, chosen, (begin_ms, end_ms))
-                    yield await self._ask(shown, ask, scope, website, copy)
+                # Days of imported sums count as well.
+                scope = Scope(website.number, begin_ms, end_ms, chosen, (begin_ms, end_ms))
+                filtered = "".join(f", {one.field}{one.operator}" for one in chosen)
+                for name, ask in _questions(scope):
+                    yield await self._ask(f"{name}, {length} days{filtered}", ask, scope, website, copy)
 
     async def _ask(self, name: str, ask: Ask, scope: Scope, website: Website, copy: Copy) -> Difference | None:
         found = Difference(name, "", "")
@@ -121,8 +111,8 @@ class Comparison:
             await asyncio.sleep(n)
             # Both list events up to it.
             self._changes.last_id = last_id = await self._caught_up()
-            facts = CopyFacts(self._sqlite, website.number, website.day_offset_ms, last_id, copy)
-            clickhouse = await ask(ClickHouseReports(self._servers.client, facts), scope._replace(website=copy.copy))
+            snapshot = Snapshot(last_id, website.day_offset_ms, bool(copy.has_sums))
+            clickhouse = await ask(ClickHouseReports(self._servers.client, snapshot), scope._replace(website=copy.copy))
             sqlite = await ask(self._sqlite, scope)
             if _plain(sqlite) == _plain(clickhouse):
                 return None

@@ -29,24 +29,22 @@ def cluster(case: Case) -> Iterator[Finding]:
         if not cluster_tables.exist(connection):
             yield fault(_TOPIC, "the database has no outbox", "run `analytics-server cluster init`")
             return
-        series, shipped = connection.execute("/* doctor.series */ select series, shipped from cluster_state").fetchone()
-        size = connection.execute(
-            "/* doctor.outbox */ select coalesce(sum(length(body)), 0) from cluster_outbox"
-        ).fetchone()[0]
-        joined, websites = connection.execute(
-            "/* doctor.joined */ select (select count(*) from cluster_copy where state = 'joined'),"
-            " (select count(*) from website)"
+        series, shipped, size, joined, websites = connection.execute(
+            "/* doctor.state */ select series, shipped, coalesce(sum(length(body)), 0),"
+            " (select count(*) from cluster_copy where state = 'joined' and not changes),"
+            " (select count(*) from website) from cluster_state left join cluster_outbox"
         ).fetchone()
+    problem = ""
     try:
         last = asyncio.run(last_batch(case.settings, series))
-    except (Refused, NoAnswer, ApiError) as failure:
-        yield fault(_TOPIC, f"ClickHouse does not answer ({failure}): SQLite answers reports", "see docs/cluster.md")
-        return
+        if last is None or last < shipped:
+            problem = "ClickHouse has the tables of another file"
     except CannotFollow as failure:
-        yield fault(_TOPIC, str(failure), "see docs/cluster.md")
-        return
-    if last is None or last < shipped:
-        yield fault(_TOPIC, "ClickHouse has the tables of another file", "see docs/cluster.md")
+        problem = str(failure)
+    except (Refused, NoAnswer, ApiError) as failure:
+        problem = f"ClickHouse does not answer ({failure}): SQLite answers reports"
+    if problem:
+        yield fault(_TOPIC, problem, "see docs/cluster.md")
         return
     words = f"ClickHouse has batch {last}; {size:,} bytes wait; it answers {joined} of {counted(websites, 'website')}"
     if size > _MUCH:

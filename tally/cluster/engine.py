@@ -6,13 +6,12 @@ it. `KeepEngine` answers 202 only once ClickHouse has the events, refuses them w
 ClickHouse alone.
 """
 
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tally.accounts.websites import all_websites, has_data
 from tally.cluster.confirmed_commit import ConfirmedCommit
 from tally.cluster.control import Control
+from tally.cluster.joiner import Joiner
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
 from tally.cluster.servers import Servers
@@ -44,6 +43,7 @@ class FollowEngine(SqliteEngine):
         self.outbox = self.event_writer.outbox = Outbox(is_strict=self.is_strict)
         self.shipper = Shipper(self.servers, self.outbox, database, node.clock)
         self.settler = Settler(self.servers, self.shipper, database, node.clock)
+        self.joiner = Joiner(self.shipper, database, settings, node.clock)
         self.sqlite_reports = self.reports
         self.reports = FollowReports(  # type: ignore[assignment]
             self.sqlite_reports, database, self.changes, self.shipper, self.servers
@@ -62,9 +62,11 @@ class FollowEngine(SqliteEngine):
         await super().open()
         self.shipper.start()
         self.settler.start()
+        self.joiner.start()
 
     async def close(self) -> None:
         """Close the SQLite engine; what is not shipped is shipped after the next start."""
+        await self.joiner.stop()
         await self.settler.stop()
         await self.shipper.stop()
         await super().close()
@@ -114,13 +116,7 @@ class KeepEngine(FollowEngine):
         )
 
     async def open(self) -> None:
-        """Open the engine where every website with events has a complete copy. Raises BadDatabase."""
-        domains = await self._node.database.writer.run(_incomplete)
-        if domains:
-            raise BadDatabase(
-                f"ClickHouse has no complete copy of {', '.join(domains[:3])}{' and others' if domains[3:] else ''}:"
-                " start the server with --cluster-mode follow, run `analytics-server cluster join`, then use keep"
-            )
+        """Open the engine that follows, and the parts of keep. Raises BadDatabase."""
         await super().open()
         self.control.start()
         self.unloader.start()
@@ -142,13 +138,3 @@ class KeepEngine(FollowEngine):
 
         yield from super().metrics()
         yield from confirmation(self.confirmed, self.control)
-
-
-def _incomplete(connection: sqlite3.Connection) -> list[str]:
-    """Return the domains of the websites with data that have no complete copy."""
-    domains = []
-    for website in all_websites(connection):
-        copy = cluster_tables.copy_of(connection, website.number)
-        if (copy is None or copy.state != "joined") and has_data(connection, website.number):
-            domains.append(website.domain)
-    return domains

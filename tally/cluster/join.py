@@ -2,8 +2,12 @@
 
 The copy begins within a transaction: what was committed before it is read from a snapshot that is taken in that moment,
 what is committed later goes through the outbox. So no event is missing and none is sent twice. The copy answers reports
-once all is sent. Where the command ends before that, the copy is incomplete and never read; the next `join` ends it and
-makes another one, from the beginning of the website. Websites that are complete stay so.
+once all is sent, in place of another one that lacks a change. Where the command ends before that, the copy is
+incomplete and never read; the next `join` ends it and makes another one, from the beginning of the website. Websites
+that are complete stay so.
+
+A running server does the same with a website that has no complete copy (`Joiner`), in a process of its own: reading
+all events would delay requests.
 """
 
 import asyncio
@@ -44,13 +48,19 @@ def begin(connection: Connection, settings: Settings, website: int) -> tuple[int
             cluster_tables.require_all(connection, website)
             connection.execute(
                 "/* join.again */ update cluster_copy set state = 'ended', reason = 'interrupted'"
-                " where website = ? and state != 'ended'",
+                " where website = ? and state = 'joining'",
                 (website,),
             )
             # No other connection can commit until this transaction ends.
             reader.execute("begin")
             reader.execute("/* join.snapshot */ select 1 from meta limit 1").fetchone()
             copy = cluster_tables.begin(connection, website, "joining", _first_day(connection, website))
+            # Days that were put back stay for further changes.
+            connection.execute(
+                "/* join.loaded */ update cluster_copy set loaded_ms ="
+                " (select max(loaded_ms) from cluster_copy where website = ?) where copy = ?",
+                (website, copy),
+            )
     except BaseException:
         reader.close()
         raise
@@ -76,6 +86,10 @@ async def join(
             report(sent)
     with transaction(connection):
         _check(connection, website, copy)
+        connection.execute(
+            "/* join.replaced */ update cluster_copy set state = 'ended' where website = ? and state = 'joined'",
+            (website,),
+        )
         # Events may have expired since the snapshot: what was sent of them is deleted once more.
         connection.execute(
             "/* join.end */ update cluster_copy set state = 'joined', last_id = ?, cleared_day = 0 where copy = ?",
@@ -85,8 +99,9 @@ async def join(
 
 
 def _check(connection: sqlite3.Connection, website: int, copy: int) -> None:
-    now = cluster_tables.copy_of(connection, website)
-    if now is None or now.copy != copy:
+    """Raise Ended where a copy that is made lacks a change, or counts for nothing any more."""
+    changes = connection.execute("/* join.changes */ select changes from cluster_copy where copy = ?", (copy,))
+    if copy not in cluster_tables.live_copies(connection, website) or changes.fetchone() != (0,):
         raise Ended
 
 

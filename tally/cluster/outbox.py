@@ -33,6 +33,8 @@ MAX_BYTES = 512 * 1_048_576
 # Of one insert, compressed: less than 30 MB of JSON.
 _SHIPMENT_BYTES = 1_000_000
 _LEVEL = 1
+Copies = Mapping[int, Sequence[int]]
+"""The copies that get the events of a website, by its number."""
 
 
 class Shipment(NamedTuple):
@@ -87,8 +89,6 @@ class Outbox:
         self._taken = (self.last, 0)
         begun: list[Row] = []
         copies = self._copies(connection, decision.offsets, begun)
-        if self.is_strict and len(copies) < len(decision.offsets):
-            self._give_up(connection, "a website has no copy in ClickHouse: run `analytics-server cluster join`")
         if not copies:
             return
         if self.bytes > MAX_BYTES:
@@ -126,18 +126,20 @@ class Outbox:
         self._refused_for = reason
         raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S)
 
-    def _copies(self, connection: sqlite3.Connection, offsets: Mapping[int, int], begun: list[Row]) -> dict[int, int]:
+    def _copies(self, connection: sqlite3.Connection, offsets: Mapping[int, int], begun: list[Row]) -> Copies:
         """Return the copies of websites. `begun` gets rows of those that begin."""
         copies = {}
         for website, offset_ms in offsets.items():
-            copy = cluster_tables.copy_of(connection, website)
-            if copy is not None:
-                copies[website] = copy.copy
-            elif (website in self._empty or website >= self._next_website) and not cluster_tables.has_any_copy(
-                connection, website
-            ):
-                copies[website] = number = cluster_tables.begin(connection, website, "joined")
-                begun.append({"website": number, "number": website, "day_offset_minutes": offset_ms // 60_000})
+            numbers = cluster_tables.live_copies(connection, website)
+            if not numbers:
+                is_new = website in self._empty or website >= self._next_website
+                has_all = is_new and not cluster_tables.has_any_copy(connection, website)
+                if has_all or self.is_strict:
+                    numbers = [cluster_tables.begin(connection, website, "joined" if has_all else "joining")]
+                    minutes = offset_ms // 60_000
+                    begun.append({"website": numbers[0], "number": website, "day_offset_minutes": minutes})
+            if numbers:
+                copies[website] = numbers
         return copies
 
     def keep(self) -> None:
@@ -198,9 +200,7 @@ def lines_of(rows: Iterable[Mapping[str, Any]]) -> bytes:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
 
-def _stored(
-    connection: sqlite3.Connection, decision: Decision, rows: Rows, copies: Mapping[int, int]
-) -> Iterator[StoredRow]:
+def _stored(connection: sqlite3.Connection, decision: Decision, rows: Rows, copies: Copies) -> Iterator[StoredRow]:
     """Yield the stored events of websites with a copy, as events of the copy."""
     texts = {0: ""}
     for event, (id, visitor, label) in zip(decision.kept, rows.places(decision.kept), strict=True):
@@ -210,11 +210,12 @@ def _stored(
         if label not in texts:
             texts[label] = _text(connection, label)
         minutes = decision.offsets[number] // 60_000
-        website = event.website._replace(number=copies[number], day_offset_minutes=minutes)
-        yield StoredRow(event._replace(website=website), id, visitor, texts[label])
+        for copy in copies[number]:
+            website = event.website._replace(number=copy, day_offset_minutes=minutes)
+            yield StoredRow(event._replace(website=website), id, visitor, texts[label])
 
 
-def _event_ids(decision: Decision, copies: Mapping[int, int]) -> Iterator[Row]:
+def _event_ids(decision: Decision, copies: Copies) -> Iterator[Row]:
     for website, minute_ms, digest, arrived_ms, row_ts, row_id in decision.event_ids:
         if website in copies:
             yield {
@@ -223,7 +224,7 @@ def _event_ids(decision: Decision, copies: Mapping[int, int]) -> Iterator[Row]:
             }
 
 
-def _increased(connection: sqlite3.Connection, decision: Decision, copies: Mapping[int, int]) -> Iterator[Row]:
+def _increased(connection: sqlite3.Connection, decision: Decision, copies: Copies) -> Iterator[Row]:
     """Yield the rows of stored leaves that were sent again, with their greatest values."""
     columns = ", ".join((*FIELDS, *MEASURES))
     for website, ts, id in decision.left_again:
@@ -235,9 +236,9 @@ def _increased(connection: sqlite3.Connection, decision: Decision, copies: Mappi
         ).fetchone()
         if row is not None:
             texts = [_text(connection, label) if label else "" for label in row[: len(FIELDS)]]
-            yield measure_row(copies[website], ts, id, LEAVE, texts) | dict(
-                zip(MEASURES, row[len(FIELDS) :], strict=True)
-            )
+            measures = dict(zip(MEASURES, row[len(FIELDS) :], strict=True))
+            for copy in copies[website]:
+                yield measure_row(copy, ts, id, LEAVE, texts) | measures
 
 
 def measure_row(copy: int, ts: int, id: int, type_: int, texts: Iterable[str]) -> Row:

@@ -6,7 +6,6 @@ under another name and has its own only when it is complete: ended at any point,
 """
 
 import os
-import socket
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -41,9 +40,11 @@ Joined = Mapping[int, tuple[int, int]]
 """Copy and first day that is kept, by website."""
 
 
-async def recover(settings: Settings, key: Path, now_ms: int, report: Callable[[int], None]) -> control.Copy:
-    """Make the file of the settings; return the control copy that it was made from. `report`: called with the number of
-    events so far.
+async def recover(
+    settings: Settings, key: Path, now_ms: int, report: Callable[[int], None]
+) -> tuple[control.Copy, list[str]]:
+    """Make the file of the settings; return the control copy that it was made from, and the domains of websites whose
+    last change, such as an import, ClickHouse lacked. `report`: called with the number of events so far.
 
     Raises CannotFollow, BadSetting, BadDatabase, Refused, NoAnswer, ApiError, OSError, sqlite3.Error.
     """
@@ -57,7 +58,7 @@ async def recover(settings: Settings, key: Path, now_ms: int, report: Callable[[
         unfinished = settings.db.with_name(settings.db.name + RECOVERING)
         _delete(unfinished)
         await servers.reach()
-        copy = await _write(unfinished, servers, key, recipients, now_ms, report)
+        made = await _write(unfinished, servers, key, recipients, now_ms, report)
         give_and_sync(unfinished, settings.db)
         os.rename(unfinished, settings.db)
         sync_directory(settings.db.parent)
@@ -65,7 +66,7 @@ async def recover(settings: Settings, key: Path, now_ms: int, report: Callable[[
         # At once: a server on standby begins.
         os.close(lock)
         await servers.close()
-    return copy
+    return made
 
 
 def _require_new(path: Path) -> None:
@@ -75,25 +76,27 @@ def _require_new(path: Path) -> None:
 
 async def _write(
     file: Path, servers: Servers, key: Path, recipients: list[str], now_ms: int, report: Callable[[int], None]
-) -> control.Copy:
+) -> tuple[control.Copy, list[str]]:
     client = servers.client
     # Before anything is changed.
     await control.newest(client, key)
-    series = await begin_series(client, socket.gethostname())
+    series = await begin_series(client)
+    # What the lost server has shipped meanwhile.
+    await client.sync(*schema.TABLES)
     copy = await control.newest(client, key)
     last = await _last_batch(client)
     await client.insert("shipped", [{"series": series, "number": last}], f"{series}/{last}/shipped")
     with closing(open_database(file, create=True)) as connection:
         with transaction(connection):
             _begin(connection, copy, series, last)
-            joined = await _joined(connection, client)
+            lacking, joined = await _joined(connection, client)
         await _store_events(connection, servers, joined, report)
         await _store_event_ids(connection, client, joined, now_ms - OLDEST_MS)
         with transaction(connection):
             _continue_ids(connection, await _last_id(client))
             record(connection, by_command(None), Entry("database_restored", target="ClickHouse"), now_ms)
         await control.write(client, series, control.tables_of(connection), recipients, now_ms)
-    return copy
+    return copy, lacking
 
 
 def _delete(path: Path) -> None:
@@ -122,10 +125,6 @@ def _begin(connection: sqlite3.Connection, copy: control.Copy, series: str, last
         (series, last),
     )
     connection.execute(
-        "/* recover.interrupted */ update cluster_copy set state = 'ended', reason = 'interrupted'"
-        " where state = 'joining'"
-    )
-    connection.execute(
         "/* recover.imports */ update import set state = 'interrupted', progress = null"
         " where state in ('running', 'interrupted', 'following')"
     )
@@ -135,15 +134,28 @@ def _begin(connection: sqlite3.Connection, copy: control.Copy, series: str, last
     )
 
 
-async def _joined(connection: sqlite3.Connection, client: Client) -> Joined:
-    """Return the copies of websites that are complete, also those that have begun since the control copy."""
+async def _joined(connection: sqlite3.Connection, client: Client) -> tuple[list[str], Joined]:
+    """Return the domains of websites whose copy lacks a change, and the copies of all: also those that have begun since
+    the control copy, and those that are not complete where there is nothing better."""
     ((last,),) = connection.execute("/* recover.last_copy */ select coalesce(max(copy), 0) from cluster_copy")
     connection.executemany(
         "/* recover.begun */ insert or ignore into cluster_copy (copy, website, state, from_day, day_offset_minutes)"
         " select ?1, number, 'joined', 0, ?3 from website where number = ?2",
         await client.rows(f"select website, number, day_offset_minutes from copy where website > {last}", {}),
     )
-    return {
+    connection.execute(
+        "/* recover.interrupted */ update cluster_copy set state = 'ended', reason = 'interrupted'"
+        " where state = 'joining' and website in (select website from cluster_copy where state = 'joined')"
+    )
+    lacking = connection.execute(
+        "/* recover.lacking */ select domain from website join cluster_copy on number = cluster_copy.website"
+        " where state != 'ended' and (state = 'joining' or changes) order by domain"
+    ).fetchall()
+    # What the file has is what they have.
+    connection.execute(
+        "/* recover.complete */ update cluster_copy set state = 'joined', changes = 0 where state != 'ended'"
+    )
+    return [domain for (domain,) in lacking], {
         website: (number, first_day)
         for website, number, first_day in connection.execute(
             "/* recover.joined */ select website, copy, from_day from cluster_copy join website"

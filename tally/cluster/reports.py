@@ -13,16 +13,17 @@ these answer key figures and series without filters, and other questions have no
 """
 
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 from tally.accounts.websites import day_offset_ms
 from tally.clickhouse.client import NoAnswer, Refused
-from tally.clickhouse.reports import ClickHouseReports
+from tally.clickhouse.reports import ClickHouseReports, Snapshot
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
-from tally.engine.values import BeyondRetention, ImportedDays, Requester, Scope, TopQuery
+from tally.engine.reports import EventReports
+from tally.engine.values import BeyondRetention, Heatmap, Requester, Scope, TopQuery
 from tally.errors import STORAGE_UNAVAILABLE, ApiError
 from tally.sqlite.changes import Changes
 from tally.sqlite.reports import SqliteReports
@@ -30,55 +31,11 @@ from tally.storage.cluster_tables import Copy, copy_of
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS
 
-_OF_SQLITE = frozenset(
-    ("version", "refresh", "traffic", "first_event_ms", "imported_days", "page_titles", "realtime", "cache")
-)
 _RETRY_S = 10
 # Their answers are sums over days.
 _ADDED_UP = frozenset(("stats", "goal_stats", "goals", "timeseries", "goal_timeseries", "overview"))
 # SQLite answers them without events, or not at all.
 _BY_TOTALS = frozenset(("stats", "timeseries", "overview", "heatmap", "heatmap_pages"))
-
-
-class CopyFacts:
-    """What ClickHouse's reports need to know of a copy, for one question (`Confirmed`)."""
-
-    def __init__(self, sqlite: SqliteReports, website: int, offset_ms: int, last_id: int, copy: Copy) -> None:
-        self._sqlite, self._website, self._offset_ms, self._last_id = sqlite, website, offset_ms, last_id
-        self._copy = copy
-
-    def version(self, website: int) -> Hashable:
-        """Return the version of the copy's website."""
-        return self._sqlite.version(self._website)
-
-    def offset_ms(self, website: int) -> int:
-        """Return what the time of the website has more than UTC."""
-        return self._offset_ms
-
-    def has_sums(self, website: int) -> bool:
-        """Return whether the website has imported sums."""
-        return bool(self._copy.has_sums)
-
-    async def refresh(self) -> None:
-        """Do nothing: SQLite's reports are refreshed."""
-
-    async def last_id(self) -> int:
-        """Return the last id that was committed before the question: ClickHouse has it."""
-        return self._last_id
-
-    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
-        """Return the days of imported sums in a scope."""
-        return await self._sqlite.imported_days(scope._replace(website=self._website), fields, requester)
-
-    async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
-        """Return the titles of pages."""
-        return await self._sqlite.page_titles(self._website, pages, requester)
-
-    async def heatmap_texts(
-        self, website: int, pathname: str, widths: Sequence[str], requester: Requester
-    ) -> Sequence[tuple[int, int, str]]:
-        """Return the texts of clicked elements."""
-        return (await self._sqlite.heatmap(self._website, pathname, range(0), widths, requester)).texts
 
 
 class FollowReports:
@@ -97,13 +54,12 @@ class FollowReports:
 
     def __getattr__(self, name: str) -> Any:
         asked = getattr(self._sqlite, name)
-        return asked if name in _OF_SQLITE else partial(self._answer, name)
+        return partial(self._answer, name) if hasattr(EventReports, name) else asked
 
-    async def _answer(self, name: str, *asked: Any, **more: Any) -> Any:
+    async def _answer(self, name: str, *asked: Any) -> Any:
         """Return the answer of ClickHouse, else that of SQLite, to a question: a method with its arguments."""
-        values = [*asked, *more.values()]
-        requester = next(one for one in values if isinstance(one, Requester))
-        scopes, ranges = [*_scopes(values)], [one for one in values if isinstance(one, range)]
+        requester = next(one for one in asked if isinstance(one, Requester))
+        scopes, ranges = [*_scopes(asked)], [one for one in asked if isinstance(one, range)]
         website = scopes[0].website if scopes else asked[0]
         copy, offset_ms = await self._copy_of(website)
         last_id = self._changes.last_id
@@ -114,17 +70,20 @@ class FollowReports:
             and (bound_ms := _bound_ms(name, scopes, ranges, copy.from_day, offset_ms)) is not None
             and await self._shipper.has_all()
         ):
-            facts = CopyFacts(self._sqlite, website, offset_ms, last_id, copy)
             client, number = self._servers.client, copy.copy
-            clickhouse = ClickHouseReports(client, facts)
+            clickhouse = ClickHouseReports(client, Snapshot(last_id, offset_ms, bool(copy.has_sums)))
             # Heatmaps have days in place of a scope, and the website before them.
             own = asked if scopes else (number, *asked[1:])
             try:
                 await self._servers.sync(number)
-                found = await _ask(clickhouse, name, own, more, lambda scope: _later(scope, bound_ms, number))
+                found = await _ask(clickhouse, name, own, lambda scope: _later(scope, bound_ms, number))
                 if any(scope.from_ms < bound_ms for scope in scopes):
-                    early = await _ask(self._sqlite, name, asked, more, lambda scope: _earlier(scope, bound_ms))
+                    early = await _ask(self._sqlite, name, asked, lambda scope: _earlier(scope, bound_ms))
                     found = _sum(early, found)
+                if isinstance(found, Heatmap):
+                    # Texts are in the file alone: of no days it has nothing else.
+                    page = (range(0) if isinstance(one, range) else one for one in asked)
+                    found = found._replace(texts=(await self._of_sqlite(name, *page)).texts)
                 is_whole = await self._shipper.is_whole(client)
             except (ApiError, Refused, NoAnswer):
                 if requester.is_gone():
@@ -137,20 +96,22 @@ class FollowReports:
                     return found
         self.by_sqlite += 1
         if copy is None or not copy.unloaded:
-            return await getattr(self._sqlite, name)(*asked, **more)
-        return await self._by_totals(name, asked, more, copy, offset_ms)
+            return await self._of_sqlite(name, *asked)
+        return await self._by_totals(name, asked, scopes, copy, offset_ms)
+
+    async def _of_sqlite(self, name: str, *asked: Any) -> Any:
+        return await getattr(self._sqlite, name)(*asked)
 
     async def _by_totals(
-        self, name: str, asked: Sequence[Any], more: Mapping[str, Any], copy: Copy, offset_ms: int
+        self, name: str, asked: Sequence[Any], scopes: Sequence[Scope], copy: Copy, offset_ms: int
     ) -> Any:
         """Return SQLite's answer about a website of which it lacks events. Raises ApiError 503, BeyondRetention."""
-        scopes = [*_scopes([*asked, *more.values()])]
         bound_ms, own_ms = (day * DAY_MS - offset_ms for day in (copy.from_day, copy.own_day))
         is_ours = all(scope.from_ms >= bound_ms for scope in scopes)
         if is_ours and name not in _BY_TOTALS and any(scope.from_ms < own_ms for scope in scopes):
             raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=_RETRY_S)
         try:
-            return await getattr(self._sqlite, name)(*asked, **more)
+            return await self._of_sqlite(name, *asked)
         except BeyondRetention:
             if is_ours:
                 raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=_RETRY_S) from None
@@ -161,7 +122,7 @@ class FollowReports:
         copy, offset_ms = await self._database.read(
             lambda connection: (copy_of(connection, website), day_offset_ms(connection, website))
         )
-        return (copy if copy is not None and copy.state == "joined" else None), offset_ms
+        return (copy if copy is not None and copy.is_complete else None), offset_ms
 
 
 def _scopes(values: Sequence[Any]) -> Iterator[Scope]:
@@ -175,12 +136,9 @@ def _scopes(values: Sequence[Any]) -> Iterator[Scope]:
             yield from _scopes(one)
 
 
-async def _ask(
-    engine: Any, name: str, asked: Sequence[Any], more: Mapping[str, Any], change: Callable[[Scope], Scope]
-) -> Any:
+async def _ask(engine: EventReports, name: str, asked: Sequence[Any], change: Callable[[Scope], Scope]) -> Any:
     """Return an engine's answer to a question whose scopes are changed."""
-    values = {key: _changed(one, change) for key, one in more.items()}
-    return await getattr(engine, name)(*(_changed(one, change) for one in asked), **values)
+    return await getattr(engine, name)(*_changed(asked, change))
 
 
 def _changed(value: Any, change: Callable[[Scope], Scope]) -> Any:

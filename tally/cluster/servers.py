@@ -19,7 +19,7 @@ class Servers:
 
     def __init__(self, urls: Sequence[str], database: str, query_s: float = 30.0, ack_s: float = 5.0) -> None:
         self.urls = urls
-        self._clients = [Client(url, database, query_s, quorum(len(urls), ack_s)) for url in urls]
+        self.clients = [Client(url, database, query_s, quorum(len(urls), ack_s)) for url in urls]
         self._used = 0
         # Copies that the server in use has completely; 0: what was shipped before it was used.
         self._has: set[int] = set()
@@ -27,16 +27,16 @@ class Servers:
     @property
     def client(self) -> Client:
         """The client of the server in use."""
-        return self._clients[self._used]
+        return self.clients[self._used]
 
     async def close(self) -> None:
         """Close the connections."""
-        for client in self._clients:
+        for client in self.clients:
             await client.close()
 
     def use_next(self) -> None:
         """Use the next server, after a failure."""
-        self._used = (self._used + 1) % len(self._clients)
+        self._used = (self._used + 1) % len(self.clients)
         self._has = set()
 
     async def sync(self, copy: int = 0) -> None:
@@ -44,19 +44,17 @@ class Servers:
 
         Raises Refused, NoAnswer.
         """
-        if len(self._clients) == 1 or copy in self._has:
-            return
-        # Another server may be chosen meanwhile, with another set.
-        client, has = self.client, self._has
-        for table in TABLES if copy else ("shipped", "series"):
-            await client.execute(schema.sync(table))
-        has.update((0, copy))
+        if copy not in self._has:
+            # Another server may be chosen meanwhile, with another set.
+            has = self._has
+            await self.client.sync(*(TABLES if copy else ("shipped", "series")))
+            has.update((0, copy))
 
     async def reach(self) -> None:
         """Use the first server that has what the others have of all tables. Raises Refused, NoAnswer."""
-        for others in reversed(range(len(self._clients))):
+        for others in reversed(range(len(self.clients))):
             try:
-                await self.sync(1)
+                await self.client.sync(*TABLES)
                 return
             except (Refused, NoAnswer):
                 if not others:
@@ -70,15 +68,17 @@ class Servers:
 
 
 @asynccontextmanager
-async def opened(settings: Settings, min_query_s: float = 0) -> AsyncIterator[Servers]:
+async def opened(settings: Settings, min_query_s: float = 0, *, has_tables: bool = True) -> AsyncIterator[Servers]:
     """Yield the servers of the settings to a command, which uses one that has everything. Raises ApiError.
 
-    min_query_s: which its queries may take in any case.
+    min_query_s: which its queries may take in any case. has_tables: whether all servers should have all tables.
     """
-    servers = Servers(settings.clickhouse, settings.cluster_name, max(settings.query_seconds, min_query_s))
+    query_s = max(settings.query_seconds, min_query_s)
+    servers = Servers(settings.clickhouse, settings.cluster_name, query_s, settings.cluster_ack_seconds)
     try:
         try:
-            await servers.reach()
+            if has_tables:
+                await servers.reach()
         except (Refused, NoAnswer) as failure:
             log.error("no server of ClickHouse has everything: %s", failure)
             raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=10) from None

@@ -6,8 +6,8 @@ was refused or its outcome is unknown makes no difference. Meanwhile reports are
 
 With each shipment, and each second without one, the last batch that ClickHouse has is compared with the file's, and the
 newest series. A file that is behind, such as a backup that was restored, or that has an older series, is not
-followed: what ClickHouse has would be wrong for it. After a failure nothing new is claimed before that is known: a
-claim counts as shipped once ClickHouse has a batch of its number.
+followed: what ClickHouse has would be wrong for it. After a failure nothing new is claimed before that is known. A
+claim counts as shipped once the insert of its number is answered, never because a server is read to have it.
 """
 
 import asyncio
@@ -188,12 +188,13 @@ class Shipper(Worker):
         self._is_checked = True
         if shipment.last == shipment.shipped:
             return not was_checked
+        token = f"{shipment.series}/{shipment.last}/"
         if last != shipment.last:
             bodies = await asyncio.to_thread(shipment.bodies)
-            token = f"{shipment.series}/{shipment.last}/"
             await asyncio.gather(*(client.insert_lines(name, rows, token + name) for name, rows in bodies.items()))
-            done = orjson.dumps({"series": shipment.series, "number": shipment.last})
-            await client.insert_lines("shipped", done, f"{token}shipped")
+        # Also where a server has it already: after an insert without an answer it may be the only one.
+        done = orjson.dumps({"series": shipment.series, "number": shipment.last})
+        await client.insert_lines("shipped", done, f"{token}shipped")
         self.shipped = shipment.last
         self._wake()
         return True

@@ -4,7 +4,7 @@ The oldest final day that the file has is read from both, event by event, up to 
 and keeps nothing else of it. Where both are equal, the day goes the way of days that expire
 (tally/maintenance/retention.py): values are counted, the state and the first day that the file has itself change in one
 transaction, then the rows are deleted. After a crash the next call continues. Where they differ the file keeps its
-events, and so do all later days.
+events, and so do all later days. Days that were put back (tally/cluster/load.py) stay for a day.
 """
 
 import sqlite3
@@ -21,8 +21,10 @@ from tally.errors import log
 from tally.maintenance import retention
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.sqlite.archive import FileArchive
+from tally.storage import cluster_tables
 from tally.storage.cluster_tables import Copy, Unloaded, copy_of
 from tally.storage.node_database import NodeDatabase
+from tally.timestamps import DAY_MS
 
 
 class Unloader(PeriodicWorker):
@@ -53,13 +55,19 @@ class Unloader(PeriodicWorker):
 
         Raises Refused, NoAnswer, ApiError, sqlite3.Error.
         """
-        unloaded = [await self._unload(*one) for one in await self._database.read(_joined)]
-        return any(unloaded)
+        now_ms, unloaded = self._clock.wall_ms(), False
+        for website, offset_ms, copy in await self._database.read(_complete):
+            if now_ms - copy.loaded_ms >= DAY_MS:
+                unloaded |= await self._unload(website, offset_ms, copy)
+        return unloaded
 
     async def _unload(self, website: int, offset_ms: int, copy: Copy) -> bool:
-        if copy.unloaded and self._deleted.get(copy.copy) != copy.own_day:
-            await self._builder().delete_unloaded(website, copy.own_day)
+        if copy.unloaded and (copy.loaded_ms or self._deleted.get(copy.copy) != copy.own_day):
+            await self._builder().delete_unloaded(website, copy.own_day, copy.loaded_ms)
             self._deleted[copy.copy] = copy.own_day
+        if copy.loaded_ms:
+            await self._database.write(lambda connection: cluster_tables.end_load(connection, copy))
+            return True
         end = retention.first_kept(self._keep_days, self._clock.deletion_time_ms() + offset_ms)
         oldest = await self._database.read(lambda connection: retention.next_day(connection, website, end))
         if oldest is None or self._shipper.problem:
@@ -85,7 +93,7 @@ class Unloader(PeriodicWorker):
         return None
 
 
-def _joined(connection: sqlite3.Connection) -> list[tuple[int, int, Copy]]:
+def _complete(connection: sqlite3.Connection) -> list[tuple[int, int, Copy]]:
     """Return (website, what its time has more than UTC, copy) of the complete copies."""
-    found = ((website, ms, copy_of(connection, website)) for website, ms in day_offsets_ms(connection).items())
-    return [(website, ms, copy) for website, ms, copy in found if copy is not None and copy.state == "joined"]
+    copies = ((website, ms, copy_of(connection, website)) for website, ms in day_offsets_ms(connection).items())
+    return [(website, ms, copy) for website, ms, copy in copies if copy is not None and copy.is_complete]

@@ -40,23 +40,8 @@ from tally.engine.values import (
 )
 
 
-class Reports(Protocol):
-    """An analytics engine."""
-
-    def version(self, website: int) -> Hashable:
-        """Return a value that differs after every change of what can be read of a website's events."""
-
-    async def refresh(self, requester: Requester) -> None:
-        """Have versions count the events that another process has written meanwhile."""
-
-    async def traffic(self, websites: Sequence[int], requester: Requester) -> dict[int, Traffic]:
-        """Return the number of stored events of each website."""
-
-    async def first_event_ms(self, website: int, requester: Requester) -> int | None:
-        """Return the time of the first traffic event, or the start of its quarter hour; None where there is none."""
-
-    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
-        """Return the days of imported sums in a scope, and which of them count; None where there are none."""
+class EventReports(Protocol):
+    """The queries that a second engine with the same events answers as well."""
 
     async def stats(self, scopes: Sequence[Scope], requester: Requester) -> list[Stats]:
         """Return the key figures of each scope, all from one snapshot."""
@@ -90,16 +75,10 @@ class Reports(Protocol):
     ) -> VisitPages:
         """Return the first `limit` values of entry_page or exit_page by visits, text; also in the other scope."""
 
-    async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
-        """Return the last titles of those pages that have one."""
-
     async def events(
         self, scope: Scope, after: Place | None, limit: int, only_traffic: bool, requester: Requester
     ) -> EventPage:
         """Return up to `limit` events that follow a place, newest first; None is the beginning."""
-
-    async def realtime(self, website: int, now_ms: int, requester: Requester) -> Realtime:
-        """Return the visitors of the last 300 seconds."""
 
     async def vitals(self, scope: Scope, requester: Requester) -> dict[str, Summary]:
         """Return the summary of each web vital, in the order of METRICS."""
@@ -137,3 +116,28 @@ class Reports(Protocol):
         self, scope: Scope, event_name: str, only: str | None, limit: int, requester: Requester
     ) -> Data:
         """Return what event_data holds of a name's events, or one property of it."""
+
+
+class Reports(EventReports, Protocol):
+    """An analytics engine."""
+
+    def version(self, website: int) -> Hashable:
+        """Return a value that differs after every change of what can be read of a website's events."""
+
+    async def refresh(self, requester: Requester) -> None:
+        """Have versions count the events that another process has written meanwhile."""
+
+    async def traffic(self, websites: Sequence[int], requester: Requester) -> dict[int, Traffic]:
+        """Return the number of stored events of each website."""
+
+    async def first_event_ms(self, website: int, requester: Requester) -> int | None:
+        """Return the time of the first traffic event, or the start of its quarter hour; None where there is none."""
+
+    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
+        """Return the days of imported sums in a scope, and which of them count; None where there are none."""
+
+    async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
+        """Return the last titles of those pages that have one."""
+
+    async def realtime(self, website: int, now_ms: int, requester: Requester) -> Realtime:
+        """Return the visitors of the last 300 seconds."""

@@ -104,10 +104,22 @@ def unload(connection: sqlite3.Connection, website: int, version: int, days: clu
         cluster_tables.unload(connection, days)
 
 
+def delete_unloaded(connection: sqlite3.Connection, website: int, end: int, loaded_ms: int) -> bool:
+    """Delete a limited number of the rows of unloaded days, all before `end`, unless they are put back meanwhile;
+    return whether there may be more. loaded_ms: of the copy. If it is set, the rows were put back in part, and what was
+    counted of the days has stayed."""
+    copy = cluster_tables.copy_of(connection, website)
+    is_same = copy is not None and copy.loaded_ms == loaded_ms
+    return is_same and delete_some(connection, website, end, UNLOADED, counts=not loaded_ms)
+
+
 def expire(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Delete a limited number of the events of days before `end`; return whether there may be more."""
     row = _oldest(connection, website, end)
+    loading = cluster_tables.loading_end(connection, website)
     cluster_tables.expire(connection, website, end)
+    if loading and delete_some(connection, website, min(loading, end), UNLOADED, counts=False):
+        return True
     if delete_some(connection, website, row[0] if row else end):
         return True
     if row is None:
@@ -140,11 +152,14 @@ def _oldest(connection: sqlite3.Connection, website: int, end: int) -> tuple[int
     return row
 
 
-def delete_some(connection: sqlite3.Connection, website: int, end: int, tables: Sequence[Table] = _TABLES) -> bool:
-    """Delete some of the oldest rows of the days before `end`; return whether there were any."""
+def delete_some(
+    connection: sqlite3.Connection, website: int, end: int, tables: Sequence[Table] = _TABLES, *, counts: bool = True
+) -> bool:
+    """Delete some of the oldest rows of the days before `end`; return whether there were any. counts: whether web
+    vitals are added to histograms."""
     packed = column_days.oldest_before(connection, website, end)
     if packed is not None:
-        if packed[0] == WEB_VITALS:
+        if packed[0] == WEB_VITALS and counts:
             _keep_vitals(connection, website, packed[1])
         column_days.remove(connection, website, *packed)
         return True
@@ -157,7 +172,7 @@ def delete_some(connection: sqlite3.Connection, website: int, end: int, tables: 
         if old:
             if table == "event":
                 event_data.delete(connection, old)
-            elif table == "web_vitals":
+            elif table == "web_vitals" and counts:
                 # numpy is imported with the first of them.
                 from tally.rollups import vitals_histogram
 

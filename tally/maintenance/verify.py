@@ -122,12 +122,8 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, skipped="its events have expired")
     if not _can_show(connection, website, day, statements.TRAFFIC):
         return Verdict(0, day, LOST_TRAFFIC)
-    return Verdict(0, day, "" if has_right_totals(connection, website, day) else "totals")
-
-
-def has_right_totals(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    """Return whether the totals of a day are those of its events."""
-    return _totals(connection, website, day) == _without_zeros(totals.count_day(connection, website, day))
+    counted = _without_zeros(totals.count_day(connection, website, day))
+    return Verdict(0, day, "" if _totals(connection, website, day) == counted else "totals")
 
 
 def _can_show(connection: sqlite3.Connection, website: int, day: int, source: int) -> bool:

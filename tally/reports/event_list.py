@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from tally.columns import deleted_rows, measurement_days
 from tally.columns.statements import TRAFFIC
-from tally.engine.values import Place, Scope, Span
+from tally.engine.values import Place, Scope, Span, StoredEvent
+from tally.events.dimensions import FIELDS
+from tally.events.validation import TYPE_NAMES
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, conditions_of, coverage_of, plan_of
+from tally.rollups.web_vitals import from_stored
 from tally.storage.sql import events as sql
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS
@@ -41,6 +44,27 @@ def page(
         connection.execute(*statement).fetchall()
         if _show(coverage_of(connection, wanted, cache), packed, place, limit)
         else rows
+    )
+
+
+def stored_event(row: Sequence[Any]) -> StoredEvent:
+    """Return an event from a row of `page`, with its time in UTC. Texts may be None."""
+    id, type_, ts, *rest = row
+    end = len(FIELDS)
+    name, data, visitor, visit, experiment, variant, goal, value, *metrics = rest[end:]
+    return StoredEvent(
+        id,
+        TYPE_NAMES[type_],
+        ts,
+        tuple(text or "" for text in rest[:end]),
+        name or "",
+        data,
+        None if visit is None else f"{visitor:x}-{visit}",
+        from_stored(metrics),
+        experiment or "",
+        variant or "",
+        goal or "",
+        value,
     )
 
 

@@ -178,10 +178,15 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
 def repair(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Replace the counts of a day by those counted from raw rows."""
     deleted_rows.reopen(connection, website, [day], (EXPERIMENTS,))
+    store_day(connection, website, day, count_day(connection, website, day))
+
+
+def store_day(connection: sqlite3.Connection, website: int, day: int, counts: Counts) -> None:
+    """Replace the counts of a day."""
     connection.execute(
         "/* experiments.wrong */ delete from experiment_total where website = ? and day = ?", (website, day)
     )
     connection.executemany(
         f"/* experiments.right */ insert into experiment_total ({_TOTAL_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",
-        [(website, day, *place, visitors) for place, visitors in count_day(connection, website, day).items()],
+        [(website, day, *place, visitors) for place, visitors in counts.items()],
     )

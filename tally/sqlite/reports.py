@@ -33,7 +33,6 @@ from tally.engine.values import (
     Scope,
     Span,
     Stats,
-    StoredEvent,
     Summary,
     Top,
     TopQuery,
@@ -42,8 +41,6 @@ from tally.engine.values import (
     VitalsRow,
 )
 from tally.engine.website_time import WebsiteTime
-from tally.events.dimensions import FIELDS
-from tally.events.validation import TYPE_NAMES
 from tally.reports import (
     event_data,
     event_list,
@@ -61,7 +58,6 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention
 from tally.rollups import imported_sums
 from tally.rollups.traffic import traffic_of
-from tally.rollups.web_vitals import from_stored
 from tally.sqlite.changes import Changes
 from tally.sqlite.realtime import Present, most_visited, read_snapshot
 from tally.sqlite.realtime import Realtime as LiveVisitors
@@ -246,7 +242,7 @@ class SqliteReports:
             # Another process has imported events: they are shown at once.
             start = start._replace(last_id=changes.last_id)
             _, rows = await self._report(requester, scope.website, page)
-        return EventPage([_stored_event(row) for row in rows], start.last_id)
+        return EventPage([event_list.stored_event(row) for row in rows], start.last_id)
 
     async def realtime(self, website: int, now_ms: int, requester: Requester) -> Realtime:
         """Return the visitors of the last 300 seconds, from memory where they are kept there."""
@@ -347,24 +343,3 @@ class SqliteReports:
 
 def _classes(widths: Sequence[str]) -> list[int]:
     return sorted({WIDTHS.index(width) for width in widths})
-
-
-def _stored_event(row: tuple[Any, ...]) -> StoredEvent:
-    """An event from a row of tally/storage/sql/events.py `events`."""
-    id, type_, ts, *rest = row
-    end = len(FIELDS)
-    name, data, visitor, visit, experiment, variant, goal, value, *metrics = rest[end:]
-    return StoredEvent(
-        id,
-        TYPE_NAMES[type_],
-        ts,
-        tuple(text or "" for text in rest[:end]),
-        name or "",
-        data,
-        None if visit is None else f"{visitor:x}-{visit}",
-        from_stored(metrics),
-        experiment or "",
-        variant or "",
-        goal or "",
-        value,
-    )

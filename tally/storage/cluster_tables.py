@@ -2,9 +2,10 @@
 other file.
 
 A website's events in ClickHouse are a copy, which has a number of its own there. Whatever changes stored events in
-another way than commits of the server calls `end` in the same transaction: parts of imports, steps of their undo and of
-deletions. The website's reports are SQLite's from then on, until `cluster join` makes another copy. The copy of a
-deleted website, or of one whose days begin at another time than when it was made, counts for nothing either.
+another way than commits of the server calls `change` in the same transaction: parts of imports, steps of their undo and
+of deletions. The website's reports are SQLite's from then on, until another copy is complete (tally/cluster/join.py);
+the old one still gets what is committed. The copy of a deleted website, or of one whose days begin at another time than
+when it was made, counts for nothing.
 
 A website whose first events a server ships has its copy with them (`begin`): there is nothing to join.
 """
@@ -34,6 +35,8 @@ create table cluster_copy (
   own_day      integer not null default 0,  -- the file has events from this day on; ClickHouse alone has those before
   cleared_day  integer not null default 0,  -- events before it are deleted in ClickHouse as well
   last_id      integer not null default 0,  -- of the events that `cluster join` has sent
+  changes      integer not null default 0,  -- of the website's events, which the copy lacks: it answers nothing more
+  loaded_ms    integer not null default 0,  -- when `cluster load` put days back last
   reason       text    not null default '',
   deleted_ms   integer                      -- of an ended copy: when ClickHouse deleted it first
 ) strict;
@@ -45,20 +48,27 @@ create table cluster_day (
   digest     blob    not null,  -- of their export (tally/cluster/archive.py)
   primary key (copy, first_day)
 ) strict;
-create unique index cluster_copy_of_website on cluster_copy (website) where state != 'ended';
+create unique index cluster_copy_of_website on cluster_copy (website, state) where state != 'ended';
 """
 TABLES = ("cluster_copy", "cluster_day", "cluster_outbox", "cluster_state")
 
 
 class Copy(NamedTuple):
-    """The copy of a website that is not ended."""
+    """A copy of a website that is not ended."""
 
     copy: int
     state: str
     from_day: int
     own_day: int
     last_id: int
+    changes: int
+    loaded_ms: int
     has_sums: int
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has all of the website's events."""
+        return self.state == "joined" and not self.changes
 
     @property
     def unloaded(self) -> range:
@@ -71,8 +81,8 @@ class UnloadedDays(Exception):
 
     def __init__(self) -> None:
         super().__init__(
-            "Older events of this website are in ClickHouse alone, where they cannot be changed:"
-            " write a whole database with `analytics-server cluster leave FILE`, and change that."
+            "Older events of this website are in ClickHouse alone: run `analytics-server cluster load WEBSITE`, which"
+            " puts them back into the database, and repeat this."
         )
 
 
@@ -90,15 +100,24 @@ def series(connection: sqlite3.Connection) -> str:
 
 
 def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
-    """Return the copy of a website, None where it has none."""
+    """Return the copy of a website that is joined, else the one that is being joined, None where it has none."""
     row = connection.execute(
-        "/* cluster_tables.copy */ select copy, state, from_day, own_day, last_id,"
-        " exists (select 1 from imported_field where imported_field.website = number) from cluster_copy join website"
-        " on number = cluster_copy.website and website.day_offset_minutes = cluster_copy.day_offset_minutes"
-        " where website = ? and state != 'ended'",
+        "/* cluster_tables.copy */ select copy, state, from_day, own_day, last_id, changes, loaded_ms,"
+        f" exists (select 1 from imported_field where imported_field.website = number) {_LIVE} order by state limit 1",
         (website,),
     ).fetchone()
     return Copy(*row) if row else None
+
+
+def live_copies(connection: sqlite3.Connection, website: int) -> list[int]:
+    """Return the copies that get what is committed: the joined one and the one that is being joined."""
+    return [copy for (copy,) in connection.execute(f"/* cluster_tables.live */ select copy {_LIVE}", (website,))]
+
+
+_LIVE = (
+    "from cluster_copy join website on number = cluster_copy.website"
+    " and website.day_offset_minutes = cluster_copy.day_offset_minutes where website = ? and state != 'ended'"
+)
 
 
 def has_any_copy(connection: sqlite3.Connection, website: int) -> bool:
@@ -117,16 +136,16 @@ def begin(connection: sqlite3.Connection, website: int, state: str, from_day: in
     return int(row[0])
 
 
-def end(connection: sqlite3.Connection, website: int, reason: str) -> None:
-    """End the copy of a website, in the transaction that changes its events. One without a copy gets an ended one: it
-    has events that no server has shipped. Raises UnloadedDays."""
+def change(connection: sqlite3.Connection, website: int, reason: str) -> None:
+    """Record that a website's events change, in the transaction of the change: its copies lack it. One without a copy
+    gets an ended one: it has events that no server has shipped. Raises UnloadedDays."""
     if exist(connection):
         require_all(connection, website)
         if not has_any_copy(connection, website):
-            begin(connection, website, "joining")
+            begin(connection, website, "ended")
         connection.execute(
-            "/* cluster_tables.end */ update cluster_copy set state = 'ended', reason = ?"
-            " where website = ? and state != 'ended'",
+            "/* cluster_tables.change */ update cluster_copy set changes = changes + 1, reason = ?"
+            " where website = ? and deleted_ms is null",
             (reason, website),
         )
 
@@ -181,9 +200,40 @@ def unload(connection: sqlite3.Connection, days: Unloaded) -> None:
         " values (?, ?, ?, ?, ?)",
         days,
     )
+    _set_own_day(connection, days.copy, days.end)
+
+
+def begin_load(connection: sqlite3.Connection, copy: Copy, now_ms: int) -> None:
+    """Record that unloaded days of a copy, whose rows are deleted, are put back: nothing is unloaded for a day."""
     connection.execute(
-        "/* cluster_tables.unload */ update cluster_copy set own_day = ? where copy = ?", (days.end, days.copy)
+        "/* cluster_tables.begin_load */ update cluster_copy set loaded_ms = ? where copy = ?", (now_ms, copy.copy)
     )
+
+
+def end_load(connection: sqlite3.Connection, copy: Copy) -> None:
+    """Record that days may be unloaded again, unless they are put back once more."""
+    connection.execute(
+        "/* cluster_tables.end_load */ update cluster_copy set loaded_ms = 0 where copy = ? and loaded_ms = ?",
+        (copy.copy, copy.loaded_ms),
+    )
+
+
+def loading_end(connection: sqlite3.Connection, website: int) -> int:
+    """Return the day before which rows are of days that are put back, and not complete; 0 where there are none."""
+    copy = copy_of(connection, website) if exist(connection) else None
+    return copy.own_day if copy is not None and copy.loaded_ms else 0
+
+
+def load(connection: sqlite3.Connection, days: Unloaded) -> None:
+    """Record that the file has the events of the last unloaded days again."""
+    connection.execute(
+        "/* cluster_tables.loaded */ delete from cluster_day where copy = ? and first_day = ?", (days.copy, days.first)
+    )
+    _set_own_day(connection, days.copy, days.first)
+
+
+def _set_own_day(connection: sqlite3.Connection, copy: int, day: int) -> None:
+    connection.execute("/* cluster_tables.own_day */ update cluster_copy set own_day = ? where copy = ?", (day, copy))
 
 
 def unloaded_events(connection: sqlite3.Connection, website: int, end: int) -> int:
@@ -201,3 +251,12 @@ def unloaded_days(connection: sqlite3.Connection, copy: int) -> list[Unloaded]:
         (copy,),
     )
     return [Unloaded(*row) for row in rows]
+
+
+def last_unloaded(connection: sqlite3.Connection, copy: int) -> Unloaded:
+    """Return what was recorded of the newest days that a copy alone has."""
+    row = connection.execute(
+        "/* cluster_tables.last_day */ select * from cluster_day where copy = ? order by first_day desc limit 1",
+        (copy,),
+    ).fetchone()
+    return Unloaded(*row)

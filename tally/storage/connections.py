@@ -142,21 +142,13 @@ class ReaderClass:
         """Return a connection's thread once one is free; the caller releases it. Raises TimeoutError, QueueFull."""
         begun_ns = time.monotonic_ns()
         async with asyncio.timeout(self.query_s):
-            thread = await self._free(claim)
+            thread = await self.queue.acquire(claim)
         self.waits.add(time.monotonic_ns() - begun_ns)
         return thread
 
     async def hold(self) -> Thread:
         """Return a thread without a deadline, to hold all of them; takes its turn like a claim."""
-        return await self._free(None)
-
-    async def _free(self, key: Claim | None) -> Thread:
-        waiting = self.queue.request(key)
-        try:
-            return await waiting
-        except BaseException:
-            self.queue.withdraw(key, waiting)
-            raise
+        return await self.queue.acquire(None)
 
 
 class Readers:

@@ -4,7 +4,7 @@ A key is the requester of the work: an account, or a website's share link. Keys 
 robin), each for the request that has waited longest, so that a key with many requests delays another key by one of
 them at a time. A key may have a bounded number of requests waiting.
 
-Used by the event loop alone; nothing here waits itself.
+Used by the event loop alone.
 """
 
 import asyncio
@@ -55,6 +55,15 @@ class FairQueue(Generic[Slot]):
         else:
             self._waiting.setdefault(key, deque()).append(future)
         return future
+
+    async def acquire(self, key: Hashable) -> Slot:
+        """Wait for a slot and return it; the caller passes it to `release`. Raises QueueFull."""
+        waiting = self.request(key)
+        try:
+            return await waiting
+        except BaseException:
+            self.withdraw(key, waiting)
+            raise
 
     def request_or_refuse(self, key: Hashable) -> "asyncio.Future[Slot | None]":
         """Return the same future, or make one of the key's futures None where as many wait as may.

@@ -82,7 +82,7 @@ def begin(connection: sqlite3.Connection, website: int, plan: Plan, events: int,
     check_exists(connection, website)
     if deletion_records.is_running(connection, website):
         return None
-    cluster_tables.end(connection, website, "deleted events" if plan.rule is None else "rewritten paths")
+    cluster_tables.change(connection, website, "deleted events" if plan.rule is None else "rewritten paths")
     return deletion_records.begin(connection, website, plan, events, now_ms)
 
 
@@ -95,7 +95,7 @@ def step(
         return False
     phase, *place = orjson.loads(record.progress)
     rule = record.plan.rule
-    cluster_tables.end(connection, website, "deleted events" if rule is None else "rewritten paths")
+    cluster_tables.change(connection, website, "deleted events" if rule is None else "rewritten paths")
     new_paths = None if rule is None else NewPaths(connection, website, rule)
     with secure_delete(connection):
         context = Step(connection, record, sessions, now_ms, new_paths)

@@ -48,6 +48,7 @@ from tally.storage.bulk_insert import insert
 from tally.storage.database import snapshot
 from tally.storage.disk_space import TOO_LITTLE_SPACE, min_free_bytes
 from tally.storage.labels import LONGEST_CACHED, Labels
+from tally.storage.meta import count_row_change
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile
 from tally.transfer.visit_merge import News, Visits
@@ -127,13 +128,15 @@ class Part:
         """Store the new ones of the lines. Takes 10 to 13 µs a line."""
         events, sums, crawls = divided(lines)
         try:
-            cluster_tables.end(self._connection, self._website, "import")
+            cluster_tables.require_all(self._connection, self._website)
         except cluster_tables.UnloadedDays as failure:
             raise BadFile(str(failure)) from None
         if sums:
             self._take_sums(sums)
         if events:
             self.take_events(events)
+        if self.accepted or self.sums:
+            cluster_tables.change(self._connection, self._website, "import")
         if crawls:
             self._take_crawls(crawls)
 
@@ -417,8 +420,7 @@ def take(connection: sqlite3.Connection, website: int, number: int, lines: Seque
 
     The import of a file (tally/transfer/importer.py) does the same with caches, and stores its progress.
     """
-    for source, days in days_of(lines).items():
-        deleted_rows.reopen(connection, website, days, [source])
+    _reopen(connection, website, lines)
     visits = Visits(website)
     visits.load(connection, visitors_of(lines), number)
     part = Part(connection, website, Labels(), visits, UsedValues(), number)
@@ -432,6 +434,9 @@ def take(connection: sqlite3.Connection, website: int, number: int, lines: Seque
 class _Restored(Part):
     """Events that the website has had before, each with the id that it had: none of them is a copy."""
 
+    def _within_retention(self, lines: Sequence[Line]) -> Sequence[Line]:
+        return lines
+
     def _accepted(self, lines: Sequence[Line]) -> list[tuple[Line, int]]:
         for line in lines:
             if line.type in WITH_EXPERIMENT:
@@ -439,12 +444,25 @@ class _Restored(Part):
         return [(line, line.number) for line in lines]
 
 
-def restore(connection: sqlite3.Connection, website: int, lines: Sequence[Line]) -> None:
+def restore(connection: sqlite3.Connection, website: int, lines: Sequence[Line], *, counts: bool = True) -> None:
     """Store events that the website has had before under their ids, which are the numbers of their lines, within a
-    transaction of the caller. Their days have no events but those that were restored."""
+    transaction of the caller. Their days have no events but those that were restored. counts: whether experiments are
+    counted, as they are not where their counts have stayed."""
+    tested = {line.ts_ms // DAY_MS for line in lines if line.type in WITH_EXPERIMENT}
+    known = {} if counts else {day: experiments.stored_day(connection, website, day) for day in tested}
+    _reopen(connection, website, lines)
+    # A search for labels that no row has may be under way.
+    count_row_change(connection)
     visits = Visits(website)
     visits.load(connection, visitors_of(lines), None)
     _Restored(connection, website, Labels(), visits, UsedValues(), 0).take_events(lines)
+    for day, stored in known.items():
+        experiments.store_day(connection, website, day, stored)
+
+
+def _reopen(connection: sqlite3.Connection, website: int, lines: Sequence[AnyLine]) -> None:
+    for source, days in days_of(lines).items():
+        deleted_rows.reopen(connection, website, days, [source])
 
 
 def divided(lines: Sequence[AnyLine]) -> tuple[list[Line], list[SumLine], list[CrawlLine]]:

@@ -63,7 +63,7 @@ def begin(connection: sqlite3.Connection, website: int, number: int, now_ms: int
         raise CannotUndo(f"Import {number} is {state}: only a complete or interrupted import can be undone{hint}.")
     if state != UNDOING:
         try:
-            cluster_tables.end(connection, website, "undone import")
+            cluster_tables.change(connection, website, "undone import")
         except cluster_tables.UnloadedDays as failure:
             raise CannotUndo(str(failure)) from None
         _save(connection, website, number, 0, _START)
@@ -79,7 +79,7 @@ def step(connection: sqlite3.Connection, website: int, number: int) -> bool:
     if row is None:
         return False
     phase, *place = orjson.loads(row[0])
-    cluster_tables.end(connection, website, "undone import")
+    cluster_tables.change(connection, website, "undone import")
     with secure_delete(connection):
         following = _PHASES[phase](connection, website, number, tuple(place))
     if following is None:

@@ -11,20 +11,21 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Hashable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tally.clickhouse.client import Client
-from tally.clickhouse.reports import ClickHouseReports
+from tally.clickhouse.reports import ClickHouseReports, Snapshot
 from tally.clickhouse.rows import Row, StoredRow, rows_of
 from tally.clickhouse.schema import TABLES, create_table, delete_of
 from tally.cluster.join import sum_rows
 from tally.engine.ingest import WriteRequest
-from tally.engine.values import ImportedDays, Requester, Scope
+from tally.engine.reports import EventReports
+from tally.engine.values import Scope
 from tally.events.validation import HEATMAP
 from tally.ingest.node import Node
 from tally.sqlite.engine import SqliteEngine
@@ -90,8 +91,7 @@ class ClickHouseEngine(SqliteEngine):
         self._sums: dict[int, list[Row]] = {}
         self._sending = asyncio.Lock()
         self.sqlite_reports = self.reports
-        self.reports = ClickHouseReports(self.client, self)  # type: ignore[assignment]
-        self.reports.cache = self.sqlite_reports.cache
+        self.reports = _Reports(self)  # type: ignore[assignment]
 
     async def open(self) -> None:
         await super().open()
@@ -108,11 +108,6 @@ class ClickHouseEngine(SqliteEngine):
         await self._send()
         await self.client.close()
 
-    # --- Confirmed
-
-    def version(self, website: int) -> Hashable:
-        return self.sqlite_reports.version(website)
-
     def offset_ms(self, website: int) -> int:
         websites = self._node.registry.cache.websites.values()
         return next((one.day_offset_ms for one in websites if one.number == website), 0)
@@ -121,23 +116,10 @@ class ClickHouseEngine(SqliteEngine):
         websites = self._node.registry.cache.websites.values()
         return any(one.has_sums for one in websites if one.number == website)
 
-    async def refresh(self) -> None:
-        await self.changes.follow()
-
     async def last_id(self) -> int:
+        """Send what has been stored before the call, and return the id of the last event."""
         await self._send()
         return self.changes.last_id
-
-    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
-        return await self.sqlite_reports.imported_days(scope, fields, requester)
-
-    async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
-        return await self.sqlite_reports.page_titles(website, pages, requester)
-
-    async def heatmap_texts(
-        self, website: int, pathname: str, widths: Sequence[str], requester: Requester
-    ) -> Sequence[tuple[int, int, str]]:
-        return (await self.sqlite_reports.heatmap(website, pathname, range(0), widths, requester)).texts
 
     # --- shipping
 
@@ -175,6 +157,27 @@ class ClickHouseEngine(SqliteEngine):
             await self.client.execute(delete_of("day_sum", website, None))
             await self.client.insert("day_sum", rows, f"day_sum/{next(_numbers)}")
             self._sums[website] = rows
+
+
+class _Reports:
+    """The reports of the engine: what needs events is ClickHouse's, as with tally/cluster/reports.py."""
+
+    def __init__(self, engine: ClickHouseEngine) -> None:
+        self._engine, self._sqlite = engine, engine.sqlite_reports
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(self._answer, name) if hasattr(EventReports, name) else getattr(self._sqlite, name)
+
+    async def _answer(self, name: str, about: Any, *more: Any, **named: Any) -> Any:
+        engine = self._engine
+        first = about[0] if isinstance(about, list) else about
+        website = first.website if isinstance(first, Scope) else first
+        snapshot = Snapshot(await engine.last_id(), engine.offset_ms(website), engine.has_sums(website))
+        found = await getattr(ClickHouseReports(engine.client, snapshot), name)(about, *more, **named)
+        if name == "heatmap":
+            pathname, _, *widths = more
+            found = found._replace(texts=(await self._sqlite.heatmap(about, pathname, range(0), *widths)).texts)
+        return found
 
 
 def clickhouse_engine(node: Node) -> ClickHouseEngine:

@@ -18,8 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tally.accounts.accounts import all_accounts
 from tally.accounts.api_keys import Grant, create_api_key
 from tally.clickhouse.client import Client
@@ -156,6 +154,34 @@ def test_events_are_answered_once_clickhouse_has_them_and_refused_while_it_is_aw
     assert server.terminate() == 0
 
 
+def test_a_batch_whose_insert_has_no_answer_is_not_confirmed_by_reading_it(
+    site: Site, serve: Serve, clickhouse: ClickHouse
+) -> None:
+    """One server of several may have it alone, and lose it."""
+    gate = Gate(clickhouse)
+    server = kept(site, serve, gate)
+
+    def refuse() -> None:
+        refused.append(site.waiting())
+        gate.choose("shipped", "before", refuse)
+
+    refused: list[int] = []
+    gate.choose("shipped", "after", refuse)
+    assert by_fast_path(site, server, 1) == 0
+    assert clickhouse.rows("select max(number) from shipped") == [[1]]
+    until(lambda: len(refused) > 3)
+    assert all(refused)
+    assert by_fast_path(site, server, 2) == 503
+    gate.at = ("", "")
+    accepting(server)
+    assert not site.waiting()
+    assert clickhouse.rows("select number from shipped order by number") == [[0], [1]]
+    assert by_fast_path(site, server, 2) == 202
+    assert server.terminate() == 0
+    gate.shutdown()
+    gate.server_close()
+
+
 def test_the_older_of_two_servers_stores_nothing_more(
     site: Site, serve: Serve, clickhouse: ClickHouse, tmp_path: Path
 ) -> None:
@@ -185,7 +211,7 @@ def test_the_older_of_two_servers_stores_nothing_more(
 async def begun(clickhouse: ClickHouse) -> str:
     client = Client(clickhouse.url, "tally")
     try:
-        return await begin_series(client, "another server")
+        return await begin_series(client)
     finally:
         await client.close()
 
@@ -269,24 +295,30 @@ def test_kills_at_random_moments_lose_and_double_nothing(site: Site, serve: Serv
     assert shipped == site.pages()
 
 
-def test_a_website_without_a_copy_is_refused(site: Site, serve: Serve, clickhouse: ClickHouse, tmp_path: Path) -> None:
+def test_an_import_and_a_website_without_a_copy_stop_no_collecting(
+    site: Site, serve: Serve, clickhouse: ClickHouse, tmp_path: Path
+) -> None:
     server = kept(site, serve, clickhouse)
     assert by_fast_path(site, server, 0) == 202
     lines = tmp_path / "more.ndjson"
     lines.write_text('{"type": "pageview", "timestamp": "2026-01-01T10:00:00Z", "pathname": "/old", "visit_id": "v"}\n')
     site.run("import", str(lines), "--website", site.id)
-    assert by_fast_path(site, server, 1) == 503
-    assert len(site.pages()) == 2
-    assert "has no copy" in server.stderr()
-    # Others are not concerned, also where they are new.
-    other = site.run("website", "add", "other.example").stdout.split()[0]
-    event = event_of(site, 2) | {"website_id": other, "url": "https://other.example/2"}
-    assert status(server, "POST", "/api/collect", json.dumps(event)) == 202
-    assert server.terminate() == 0
-    with pytest.raises(AssertionError, match=r"no complete copy of example\.com: start the server with"):
-        serve(*options(clickhouse))
-    server = serve(*site.options)
-    site.cluster("join")
+    assert by_fast_path(site, server, 1) == 202
+    assert "SQLite answers: import" in site.cluster("status")
+    assert site.shipped_pages() == ["/0", "/1"]
+    # So it is while the copy of a website that had events before is not complete.
+    with closing(sqlite3.connect(site.db)) as file:
+        file.execute("update cluster_copy set state = 'ended'")
+        file.commit()
+    assert by_fast_path(site, server, 2) == 202
+    assert clickhouse.rows("select count() from event where pathname = '/2'") == [[1]]
+    assert "being joined" in site.cluster("status")
     assert server.terminate() == 0
     server = accepting(serve(*options(clickhouse)))
     assert by_fast_path(site, server, 3) == 202
+    # What a running server does once nothing has changed for a while.
+    site.cluster("join")
+    assert by_fast_path(site, server, 4) == 202
+    assert site.shipped_pages() == site.pages()
+    assert len(site.pages()) == 6
+    until(lambda: clickhouse.rows("select uniqExact(website) from event") == [[1]])

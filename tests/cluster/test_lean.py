@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tally.cluster import archive, join, leave, settler, setup, unloader
+from tally.cluster import archive, join, joiner, leave, load, settler, setup, unloader
 from tally.cluster.compare import _plain, _questions
 from tally.cluster.engine import FollowEngine, KeepEngine
 from tally.cluster.servers import Servers
@@ -21,21 +21,23 @@ from tally.cluster.unloader import Unloader
 from tally.engine.values import BeyondRetention, Requester, Scope
 from tally.errors import ApiError
 from tally.events.filters import Filter
+from tally.events.path_rules import PathRule
 from tally.maintenance import retention
 from tally.maintenance.backup import BackupError
 from tally.maintenance.verify import LOST_UNLOADED
 from tally.reports.deletion_preview import preview_now
 from tally.settings import Settings
+from tally.sqlite.archive import FileArchive
 from tally.sqlite.engine import SqliteEngine
-from tally.storage.cluster_tables import UnloadedDays, copy_of, end, end_all
-from tally.storage.database import BadDatabase, open_database, transaction
+from tally.storage.cluster_tables import UnloadedDays, change, copy_of, end_all
+from tally.storage.database import BadDatabase, Connection, open_database, snapshot, transaction
 from tally.timestamps import iso
-from tally.transfer import undo
+from tally.transfer import event_deletion, undo
 from tally.transfer.exporter import json_lines, write_export
 from tally.transfer.files import BadFile
 from tests.cluster.engine import needs_clickhouse, new_key_file
 from tests.cluster.test_follow import ClickHouse, clickhouse
-from tests.support.aged_database import DAY_MS, TODAY, built_database, import_lines, old_rows, sql
+from tests.support.aged_database import DAY_MS, TODAY, built_database, import_lines, old_rows, past_events, sql
 from tests.support.app import ROOT, App, ManualClock
 from tests.support.process import clean_environment
 
@@ -50,7 +52,7 @@ SCOPES = [Scope(WEBSITE, *WHOLE, (), WHOLE), Scope(WEBSITE, *PART, FILTERS, PART
 
 async def answers(reports: Any) -> list[tuple[str, Any]]:
     """Return the answers to every question about days of which most are unloaded."""
-    return [(name, _plain(await ask(reports, scope))) for scope in SCOPES for name, ask in _questions()]
+    return [(name, _plain(await ask(reports, scope))) for scope in SCOPES for name, ask in _questions(scope)]
 
 
 async def written(exported: AsyncIterator[Sequence[Any]]) -> bytes:
@@ -69,8 +71,39 @@ async def never(*_: Any) -> Any:
     raise AssertionError
 
 
-def ended(*_: Any) -> Any:
+def ended(*_: Any, **__: Any) -> Any:
     raise OSError("it ends")
+
+
+def changed_in_all_ways(db: Path, connection: Connection) -> None:
+    """Import events and sums, partly known ones, undo an import, delete events and rewrite paths of unloaded days."""
+    new = [
+        {"type": kind, "timestamp": (FIRST + day) * DAY_MS + 7_000, "pathname": "/new", "visitor": f"{day}", "id": day}
+        for day in (1, 3, 6)
+        for kind in ("pageview", "pageview")
+    ]
+    sums = [{"type": "imported_sum", "day": f"{iso((FIRST - 3) * DAY_MS)[:10]}", "field": "total", "visitors": 4}]
+    assert import_lines(db, WEBSITE, new) == (3, 3, 0)
+    assert import_lines(db, WEBSITE, [*new, *sums]) == (0, 6, 0)
+    # Of those lines that were imported before, which have an id in every second case, the ids are known.
+    again = past_events(back=range(15, 12, -1))
+    assert import_lines(db, WEBSITE, again)[1] >= len(again) // 2
+    with transaction(connection):
+        undo.begin(connection, WEBSITE, 2, WHOLE[1])
+    while changed(connection, undo.step, WEBSITE, 2):
+        pass
+    for filters, rule in (((Filter("pathname", "=", ("/3",)),), None), ((), PathRule("/1", "/one"))):
+        with snapshot(connection):
+            found = preview_now(connection, WEBSITE, WHOLE, filters, rule)
+        assert found.events > 5
+        number = changed(connection, event_deletion.begin, WEBSITE, found.plan, found.events, WHOLE[1])
+        while changed(connection, event_deletion.step, WEBSITE, number, WHOLE[1]):
+            pass
+
+
+def changed(connection: Connection, step: Any, *what: Any) -> Any:
+    with transaction(connection):
+        return step(connection, *what)
 
 
 class Lean:
@@ -98,7 +131,7 @@ class Lean:
 
     def first_day(self) -> int:
         """Return the first day that the file has itself."""
-        return int(sql(self.db, "select own_day from cluster_copy")[0][0])
+        return int(sql(self.db, "select own_day from cluster_copy where state = 'joined'")[0][0])
 
     async def work(self, left: Path) -> None:
         with closing(open_database(self.db, create=False)) as connection:
@@ -128,6 +161,8 @@ class Lean:
             self.refuses(connection)
             await self.leave(left, before, exported)
             await self.is_without_clickhouse(before)
+            await self.load(connection, before, exported)
+            await self.change(connection, left)
             await self.expire(connection)
             await self.app.close()
         await self.servers.close()
@@ -189,25 +224,25 @@ class Lean:
         assert len(verdicts) > 12
         assert not [one for one in verdicts if one.fault or one.skipped]
         place = f"where website = 1 and day = {FIRST + 5} and type = 4"
-        for change in ("+ 1", "- 1"):
+        for sign in ("+ 1", "- 1"):
             await self.servers.client.execute(
-                f"alter table measure update lcp = lcp {change} {place} settings mutations_sync = 2"
+                f"alter table measure update lcp = lcp {sign} {place} settings mutations_sync = 2"
             )
             wrong = [one.first_day async for one in own.verify(WEBSITE) if one.fault == LOST_UNLOADED]
-            assert wrong == ([FIRST + 5] if change == "+ 1" else [])
+            assert wrong == ([FIRST + 5] if sign == "+ 1" else [])
 
     def refuses(self, connection: sqlite3.Connection) -> None:
         """What would end the copy is refused, and so is a server without it."""
-        for change in (lambda: end(connection, WEBSITE, "import"), lambda: end_all(connection, "without cluster")):
+        for refused in (lambda: change(connection, WEBSITE, "import"), lambda: end_all(connection, "without cluster")):
             with pytest.raises(UnloadedDays), transaction(connection):
-                change()
+                refused()
         with pytest.raises(UnloadedDays):
             join.begin(connection, self.settings, WEBSITE)
         with pytest.raises(UnloadedDays):
             preview_now(connection, WEBSITE, WHOLE, ())
-        with pytest.raises(BadFile, match="cluster leave"):
+        with pytest.raises(BadFile, match="cluster load"):
             import_lines(self.db, WEBSITE, [{"type": "pageview", "timestamp": WHOLE[0], "pathname": "/"}])
-        with pytest.raises(undo.CannotUndo, match="cluster leave"), transaction(connection):
+        with pytest.raises(undo.CannotUndo, match="cluster load"), transaction(connection):
             undo.begin(connection, WEBSITE, 1, WHOLE[1])
 
     async def leave(self, left: Path, before: Any, exported: bytes) -> None:
@@ -233,18 +268,70 @@ class Lean:
         """Totals answer key figures and series; nothing says that the events have expired."""
         self.clickhouse.kill()
         own, known = self.app.running.reports, dict(before[: len(before) // 2])
-        for name, ask in _questions():
-            if name in ("stats", "timeseries", "heatmap pages"):
-                assert _plain(await ask(own, SCOPES[0])) == known[name]
-            for scope in SCOPES[name in ("stats", "timeseries") :]:
-                if name != "heatmap pages":
-                    with pytest.raises(ApiError) as refused:
-                        await ask(own, scope)
-                    assert (refused.value.kind.code, refused.value.headers["Retry-After"]) == (
-                        "storage_unavailable",
-                        "10",
-                    )
+        for scope in SCOPES:
+            for name, ask in _questions(scope):
+                if name == "heatmap pages" or (scope is SCOPES[0] and name in ("stats", "timeseries")):
+                    assert scope is not SCOPES[0] or _plain(await ask(own, scope)) == known[name]
+                    continue
+                with pytest.raises(ApiError) as refused:
+                    await ask(own, scope)
+                code, retry_s = refused.value.kind.code, refused.value.headers["Retry-After"]
+                assert (code, retry_s) == ("storage_unavailable", "10")
         self.clickhouse.start()
+
+    async def load(self, connection: Connection, before: Any, exported: bytes) -> None:
+        """The days are put back while the server runs, after an attempt that has ended, and stay there."""
+        with self.patch.context() as patch:
+            patch.setattr(archive, "_ROWS", 7)
+            with pytest.raises(OSError, match="it ends"):
+                await load.load(connection, self.servers, WEBSITE, ended)
+        assert await answers(self.app.running.reports) == before
+        assert re.search("[1-9][0-9]* events put back", await self.run("cluster", "load", "2.example.com"))
+        assert not copy_of(connection, WEBSITE).unloaded
+        await self.app.running.work.builder.work()
+        assert not await self.unloader().work()
+        assert await answers(self.app.running.sqlite_reports) == before
+        own = FileArchive(self.db, never, lambda website: ())
+        assert await written(own.rows(WEBSITE)) == exported
+        assert "0 are wrong" in await self.run("verify")
+
+    async def change(self, connection: Connection, left: Path) -> None:
+        """The same changes of this file and of one without a cluster: reports are SQLite's until there is another copy,
+        which ClickHouse answers from equally; and the days leave the file again."""
+        own, twin = self.app.running, App(Settings(db=left), ManualClock(), SqliteEngine)
+        (next_id,) = connection.execute("select value from meta where name = 'next_id'").fetchone()
+        sql(left, "update meta set value = ? where name = 'next_id'", next_id)
+        for db in (left, self.db):
+            with closing(open_database(db, create=False)) as file:
+                changed_in_all_ways(db, file)
+        assert copy_of(connection, WEBSITE).changes > 3
+        await twin.open()
+        for app in (twin, self.app):
+            await app.running.work.builder.work()
+        after, exported = await answers(twin.running.reports), await written(twin.running.archive.rows(WEBSITE))
+        by_clickhouse = own.reports.by_clickhouse
+        assert await answers(own.reports) == after
+        assert own.reports.by_clickhouse == by_clickhouse
+        await twin.close()
+        # What is collected meanwhile is confirmed as well.
+        ((id,),) = sql(self.db, "select id from website where number = ?", WEBSITE)
+        sent = await self.app.collect({"website_id": id, "type": "pageview", "url": "https://2.example.com/meanwhile"})
+        assert sent.status == 202
+        assert self.clickhouse.rows("select count() from event where pathname = '/meanwhile'") == [[1]]
+        self.patch.setattr(joiner, "QUIET_S", 0)
+        assert not await own.joiner.work()
+        assert await own.joiner.work()
+        assert not await own.joiner.work()
+        connection.execute("update cluster_copy set loaded_ms = 0")
+        await worked(own.settler)
+        await worked(self.unloader())
+        assert self.first_day() == TODAY - KEEP
+        lines = (await self.export()).splitlines(keepends=True)
+        assert b"".join(lines[:-1]) == exported
+        assert b"/meanwhile" in lines[-1]
+        assert await answers(own.reports) == after
+        assert own.reports.by_clickhouse == by_clickhouse + len(after)
+        await self.verify()
 
     async def expire(self, connection: sqlite3.Connection) -> None:
         """Real retention deletes in ClickHouse too."""

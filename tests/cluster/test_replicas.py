@@ -45,17 +45,21 @@ class Sites(Site):
     mode = "follow"
 
     def __init__(self, db: Path, replicas: Replicas) -> None:
-        self._urls = [word for url in replicas.urls for word in ("--clickhouse", url)]
+        self.urls = replicas.urls
         super().__init__(db, replicas)  # type: ignore[arg-type]
         self.key_file = new_key_file(db.parent)
 
     def cluster(self, *words: str, fails: bool = False) -> str:
-        done = self.run("cluster", *words, *self._urls, fails=fails)
+        done = self.run("cluster", *words, *self._words, fails=fails)
         return done.stdout + done.stderr
 
     @property
     def options(self) -> tuple[str, ...]:
-        return (*UNLIMITED, "--cluster-mode", self.mode, "--cluster-key", str(self.key_file), *self._urls)
+        return (*UNLIMITED, "--cluster-mode", self.mode, "--cluster-key", str(self.key_file), *self._words)
+
+    @property
+    def _words(self) -> list[str]:
+        return [word for url in self.urls for word in ("--clickhouse", url)]
 
 
 class Client(threading.Thread):
@@ -175,8 +179,13 @@ def test_kills_and_the_loss_of_a_disk_lose_and_double_nothing(tmp_path: Path, se
     # Another machine in its place, with an empty disk and a name of its own.
     replicas.replace(lost, "127.0.0.14")
     lost.wait()
+    # It has nothing yet, and is asked first which series there is.
+    site.urls.sort(key=lost.url.__ne__)
     site.cluster("init")
     until(lambda: pages_of(lost) == stored)
+    for dialect in replicas.dialects:
+        dialect.ask("system sync replica series")
+        assert dialect.ask("select count() from series") == [["1"]]
     until(lambda: server.request("GET", "/healthz").status == 200)
     site.send(server, 3_000_000)
     until(lambda: not site.waiting())

@@ -68,7 +68,6 @@ REPORTS = (
     "event-data?{0}&event_name=buy",
     "event-data?{0}&event_name=buy&property=price&limit=2",
     "events?{0}&limit=7",
-    "realtime",
 )
 MEASURED_FILTERS = ("", "&filter_pathname*=o&filter_device=desktop", "&filter_referrer=&filter_browser^=Ch")
 MEASURED = (

@@ -9,7 +9,7 @@ from tally.clickhouse import behaviour, listing, measured, traffic
 from tally.clickhouse.client import Parameters
 from tally.clickhouse.rows import scalar_of, stored_scalar
 from tally.clickhouse.schema import TABLES, create_table
-from tally.clickhouse.traffic import Question, conversions
+from tally.clickhouse.traffic import conversions
 from tally.clickhouse.visits import SettledDay, Traffic, condition
 from tally.engine.values import Conversions, FunnelStep, Goal, Place, Scope, TopQuery
 from tally.events.dimensions import FIELDS
@@ -27,30 +27,29 @@ SUMS = Traffic(
 )
 STEPS = [FunnelStep("pathname", HOSTILE), FunnelStep("", "", PROPERTIES)]
 START = ("pathname", HOSTILE)
-TRIALS = measured.Trials(EVENTS, [[(HOSTILE, HOSTILE)], [(HOSTILE, HOSTILE)]])
 QUERY = TopQuery("pathname", 5, goal=GOAL, order="conversion_rate", has_visits=True)
 BUILT: list[Callable[[Parameters], str]] = [
-    lambda own: traffic.figures(Question(EVENTS, "referrer", [GOAL]), own, [HOSTILE]),
-    lambda own: traffic.figures(Question(SUMS, "referrer"), own, [HOSTILE]),
-    lambda own: traffic.visit_pages(SUMS, "entry_page", 5, own, [HOSTILE]),
-    lambda own: traffic.series(EVENTS, [0, 1], GOAL, own),
-    lambda own: traffic.top(EVENTS, QUERY, own),
-    lambda own: traffic.top(EVENTS, QUERY._replace(order="time_on_page"), own),
-    lambda own: traffic.visit_pages(EVENTS, "entry_page", 5, own, [HOSTILE]),
-    lambda own: behaviour.funnel(EVENTS, STEPS, own),
-    lambda own: behaviour.journey_steps(EVENTS, START, "next", 2, 5, own),
-    lambda own: behaviour.journey_links(EVENTS, START, "previous", [[START], []], own),
-    lambda own: behaviour.event_data(EVENTS, HOSTILE, HOSTILE, own),
-    lambda own: measured.leaves(EVENTS, "pathname", own, [HOSTILE]),
-    lambda own: measured.vitals(EVENTS, "''", ["lcp"], own, [HOSTILE]),
-    lambda own: measured.poorest(EVENTS, "pathname", "lcp", 5, own),
-    lambda own: TRIALS.counts(5, own),
-    lambda own: TRIALS.experiments(5, own),
-    lambda own: TRIALS.most_of_each([HOSTILE], 5, own, goals=True),
-    lambda own: TRIALS.sizes(own),
-    lambda own: measured.clicks(1, HOSTILE, range(2), [0], 5, own),
-    lambda own: measured.depths(1, HOSTILE, range(2), [0], own),
-    lambda own: listing.events(EVENTS, Place(1, 1, 1), 5, False, own),
+    lambda own: traffic.figures(own, EVENTS, "referrer", [GOAL], values=[HOSTILE]),
+    lambda own: traffic.figures(own, SUMS, "referrer", [], values=[HOSTILE]),
+    lambda own: traffic.visit_pages(own, SUMS, "entry_page", 5, [HOSTILE]),
+    lambda own: traffic.series(own, EVENTS, [0, 1], [GOAL]),
+    lambda own: traffic.top(own, EVENTS, QUERY),
+    lambda own: traffic.top(own, EVENTS, QUERY._replace(order="time_on_page")),
+    lambda own: traffic.visit_pages(own, EVENTS, "entry_page", 5, [HOSTILE]),
+    lambda own: behaviour.funnel(own, EVENTS, STEPS),
+    lambda own: behaviour.journey_steps(own, EVENTS, START, "next", 2, 5),
+    lambda own: behaviour.journey_links(own, EVENTS, START, "previous", [[START], []]),
+    lambda own: behaviour.event_data(own, EVENTS, HOSTILE, HOSTILE),
+    lambda own: measured.leaves(own, EVENTS, "pathname", [HOSTILE]),
+    lambda own: measured.vitals(own, EVENTS, "''", ["lcp"], [HOSTILE]),
+    lambda own: measured.poorest(own, EVENTS, "pathname", "lcp", 5),
+    lambda own: measured.trials(own, EVENTS, 5),
+    lambda own: measured.largest_experiments(own, EVENTS),
+    lambda own: measured.trials_of(own, EVENTS, [HOSTILE]),
+    lambda own: measured.numbers_of_trials(own, EVENTS, [HOSTILE]),
+    lambda own: measured.clicks(own, 1, HOSTILE, range(2), [0], 5),
+    lambda own: measured.depths(own, 1, HOSTILE, range(2), [0]),
+    lambda own: listing.events(own, EVENTS, Place(1, 1, 1), 5, False),
 ]
 
 
@@ -101,6 +100,7 @@ def test_values_of_conversions() -> None:
     found = conversions(Goal((), "price"), [12, 5, [list(counts), list(counts.values())]])
     assert found == Conversions(12, 5, 60_100_000, 7)
     assert conversions(Goal(()), [3, 2, [[], []]]) == Conversions(3, 2)
+    assert conversions(Goal((), "price"), []) == Conversions()
 
 
 @pytest.mark.parametrize("is_replicated", [False, True])
