@@ -172,6 +172,10 @@ def test_kills_and_the_loss_of_a_disk_lose_and_double_nothing(tmp_path: Path, se
     for dialect in replicas.dialects:
         if dialect is not lost:
             until(lambda dialect=dialect: pages_of(dialect) == stored)
+    # A command uses another one where the first that it knows is away.
+    urls = sorted(replicas.urls, key=lambda url: url != lost.url)
+    words = [word for url in urls for word in ("--clickhouse", url)]
+    assert "ClickHouse\thas batch" in site.run("cluster", "status", *words).stdout
     # Another machine in its place, with an empty disk and a name of its own.
     replicas.replace(lost, "127.0.0.14")
     lost.wait()
