@@ -319,6 +319,6 @@ def test_an_import_and_a_website_without_a_copy_stop_no_collecting(
     # What a running server does once nothing has changed for a while.
     site.cluster("join")
     assert by_fast_path(site, server, 4) == 202
-    assert site.shipped_pages() == site.pages()
-    assert len(site.pages()) == 6
+    # Of old days the file may have columns alone.
+    assert site.shipped_pages() == sorted({*site.pages(), "/old"})
     until(lambda: clickhouse.rows("select uniqExact(website) from event") == [[1]])

@@ -1043,6 +1043,7 @@ WRONG_USAGE = (
     ("cluster join --bogus", "there is no option --bogus"),
     ("cluster compare --days 0", "must be a whole number of at least 1"),
     ("cluster leave", "the following arguments are required: FILE"),
+    ("cluster load", "name a server: --clickhouse URL"),
     ("cluster status extra", "unexpected argument 'extra'"),
     ("cluster recover", "name the key file: --cluster-key FILE"),
 )
