@@ -94,7 +94,8 @@ class Client:
         A deletion is done once it is recorded and done on the servers that are there: others do it when they are back.
         """
         try:
-            await self._send({"database": self._database, "query": statement} | self._inserts, b"")
+            settings = self._inserts if statement.startswith("insert") else {}
+            await self._send({"database": self._database, "query": statement} | settings, b"")
         except Refused as failure:
             if failure.code != _UNFINISHED:
                 raise
