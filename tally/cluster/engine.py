@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tally.accounts.websites import all_websites, has_data
+from tally.cluster.cleaner import Cleaner
 from tally.cluster.confirmed_commit import ConfirmedCommit
 from tally.cluster.control import Control
 from tally.cluster.outbox import Outbox
@@ -44,6 +45,7 @@ class FollowEngine(SqliteEngine):
         self.outbox = self.event_writer.outbox = Outbox(is_strict=self.is_strict)
         self.shipper = Shipper(self.servers, self.outbox, database, node.clock)
         self.settler = Settler(self.servers, self.shipper, database, node.clock)
+        self.cleaner = Cleaner(self.servers, self.shipper, database, node.clock)
         self.sqlite_reports = self.reports
         self.reports = FollowReports(  # type: ignore[assignment]
             self.sqlite_reports, database, self.changes, self.shipper, self.servers
@@ -62,9 +64,11 @@ class FollowEngine(SqliteEngine):
         await super().open()
         self.shipper.start()
         self.settler.start()
+        self.cleaner.start()
 
     async def close(self) -> None:
         """Close the SQLite engine; what is not shipped is shipped after the next start."""
+        await self.cleaner.stop()
         await self.settler.stop()
         await self.shipper.stop()
         await super().close()
