@@ -8,7 +8,7 @@ ClickHouse alone.
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tally.accounts.websites import all_websites, has_data
 from tally.cluster.cleaner import Cleaner
@@ -24,6 +24,7 @@ from tally.engine.engine import Health
 from tally.engine.values import Goal
 from tally.ingest.node import Node
 from tally.sqlite.engine import SqliteEngine, needs_clickhouse
+from tally.sqlite.group_commit import GroupCommit
 from tally.storage import cluster_tables
 from tally.storage.database import BadDatabase
 
@@ -37,15 +38,16 @@ class FollowEngine(SqliteEngine):
     is_strict = False
 
     def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
-        super().__init__(node, goals_of)
         settings, database = node.settings, node.database
         self.servers = Servers(
             settings.clickhouse, settings.cluster_name, settings.query_seconds, settings.cluster_ack_seconds
         )
-        self.outbox = self.event_writer.outbox = Outbox(is_strict=self.is_strict)
+        self.outbox = Outbox(is_strict=self.is_strict)
         self.shipper = Shipper(self.servers, self.outbox, database, node.clock)
         self.settler = Settler(self.servers, self.shipper, database, node.clock)
         self.cleaner = Cleaner(self.servers, self.shipper, database, node.clock)
+        super().__init__(node, goals_of)
+        self.event_writer.outbox = self.outbox
         self.sqlite_reports = self.reports
         self.reports = FollowReports(  # type: ignore[assignment]
             self.sqlite_reports, database, self.changes, self.shipper, self.servers
@@ -94,16 +96,6 @@ class KeepEngine(FollowEngine):
     def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
         super().__init__(node, goals_of)
         database = node.database
-        self.ingest = self.confirmed = ConfirmedCommit(
-            database.writer,
-            self.event_writer,
-            node.clock,
-            database.health,
-            self._publish,
-            outbox=self.outbox,
-            shipper=self.shipper,
-            ack_s=node.settings.cluster_ack_seconds,
-        )
         self.unloader = Unloader(
             self.servers,
             self.shipper,
@@ -116,6 +108,10 @@ class KeepEngine(FollowEngine):
         self.control = node.registry.elsewhere = Control(
             self.servers, database, node.clock, node.settings, lambda: bool(self.shipper.problem)
         )
+
+    def _commit(self, *parts: Any) -> GroupCommit:
+        self.confirmed = ConfirmedCommit(self.outbox, self.shipper, self._node.settings.cluster_ack_seconds, *parts)
+        return self.confirmed
 
     async def open(self) -> None:
         """Open the engine where every website with events has a complete copy. Raises BadDatabase."""
