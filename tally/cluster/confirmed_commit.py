@@ -10,20 +10,16 @@ the server has not reached ClickHouse for as long, and where ClickHouse does not
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from tally.clock import Clock
 from tally.cluster.outbox import Outbox
 from tally.cluster.shipper import Shipper
 from tally.engine.ingest import OnWritten, Outcomes, WriteRequest
 from tally.errors import STORAGE_UNAVAILABLE, ApiError, Unanswered, log
 from tally.latency_histogram import Histogram
 from tally.sqlite.group_commit import GroupCommit
-from tally.sqlite.writer import EventWriter, WriteResult
-from tally.storage.connections import Thread
-from tally.storage.health import RETRY_S, Health
+from tally.storage.health import RETRY_S
 
 # Events that wait for a commit or for ClickHouse.
 MAX_EVENTS = 50_000
@@ -45,19 +41,8 @@ class Waiting(NamedTuple):
 class ConfirmedCommit(GroupCommit):
     """The engine that keeps events in ClickHouse, behind `Ingest`."""
 
-    def __init__(
-        self,
-        writer: Thread,
-        event_writer: EventWriter,
-        clock: Clock,
-        health: Health,
-        published: Callable[[list[WriteRequest], WriteResult], None],
-        *,
-        outbox: Outbox,
-        shipper: Shipper,
-        ack_s: float,
-    ) -> None:
-        super().__init__(writer, event_writer, clock, health, published)
+    def __init__(self, outbox: Outbox, shipper: Shipper, ack_s: float, *parts: Any) -> None:
+        super().__init__(*parts)
         # Why events are refused, "" where they are accepted.
         self.refusal = "ClickHouse is not connected yet"
         # Events that wait for ClickHouse; requests without an answer; nanoseconds of the others.

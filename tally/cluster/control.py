@@ -14,7 +14,7 @@ import io
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +56,7 @@ COPIED = {
 }
 """The tables that are copied, and which of their rows."""
 _SLOW = frozenset(("account_usage", "website_usage", "import", "import_range", "audit"))
+_FAST = [name for name in COPIED if name not in _SLOW]
 _LINES = "import_id import_visit"
 _FROM_EVENTS = (
     "event event_data_part visit web_vitals experiment_event experiment_assignment experiment_conversion"
@@ -105,11 +106,13 @@ class Control(Worker):
         # What the newest row has: of all tables, and of those that are copied at once.
         self._copied = (b"", b"")
         self._copied_s = 0.0
+        # What the file had when the newest row had everything.
+        self._version: object = None
         super().__init__()
 
     def state(self, connection: sqlite3.Connection) -> bytes:
         """Return a digest of what is copied at once."""
-        return _digests(tables_of(connection))[1]
+        return _digests(tables_of(connection, _FAST))[1]
 
     def check(self) -> None:
         """Raise ApiError where a change cannot be copied now."""
@@ -141,18 +144,23 @@ class Control(Worker):
 
     async def _copy(self) -> None:
         async with self._copying:
-            tables = await self._database.read(tables_of)
-            digests = _digests(tables)
-            is_slow = time.monotonic() < self._copied_s + _SLOW_S
-            if digests == self._copied or (is_slow and digests[1] == self._copied[1]):
-                self.problem = ""
-                return
+            version = await self._database.writer.run(_version)
+            if version != self._version:
+                self._version = version if await self._copy_changed() else None
+            self.problem = ""
+
+    async def _copy_changed(self) -> bool:
+        """Copy what must not wait, or has waited; return whether the newest row has everything."""
+        tables = await self._database.read(tables_of)
+        digests, is_due = _digests(tables), time.monotonic() >= self._copied_s + _SLOW_S
+        if digests[1] != self._copied[1] or (is_due and digests != self._copied):
             client, series = self._servers.client, await self._database.read(cluster_tables.series)
             await _check(client, series)
             await write(client, series, tables, self._recipients, self._clock.wall_ms())
             # Where another server has become active meanwhile, it may not have read the row.
             await _check(client, series)
-            self._copied, self._copied_s, self.problem = digests, time.monotonic(), ""
+            self._copied, self._copied_s = digests, time.monotonic()
+        return digests == self._copied
 
 
 def recipients_of(key: Path | None) -> list[str]:
@@ -171,13 +179,18 @@ async def _check(client: Client, series: str) -> None:
         raise CannotFollow(OTHER_SERIES)
 
 
-def tables_of(connection: sqlite3.Connection) -> Tables:
+def _version(connection: sqlite3.Connection) -> object:
+    """Return what differs after each change of the file, also by another process."""
+    return connection, connection.total_changes, *connection.execute("pragma data_version").fetchone()
+
+
+def tables_of(connection: sqlite3.Connection, tables: Iterable[str] = tuple(COPIED)) -> Tables:
     """Return the rows of the copied tables as lines of JSON, by table."""
     lines = {}
-    for table, which in COPIED.items():
+    for table in tables:
         columns = connection.execute(f"/* control.columns */ pragma table_info({table})")
         names = [name for _, name, *_ in columns if name not in _OMITTED]
-        rows = connection.execute(f"/* control.rows */ select {', '.join(names)} from {table} {which}")
+        rows = connection.execute(f"/* control.rows */ select {', '.join(names)} from {table} {COPIED[table]}")
         lines[table] = b"".join(
             orjson.dumps(row, default=_stored, option=orjson.OPT_APPEND_NEWLINE) for row in ([table, names], *rows)
         )

@@ -7,8 +7,9 @@ ClickHouse alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tally.cluster.cleaner import Cleaner
 from tally.cluster.confirmed_commit import ConfirmedCommit
 from tally.cluster.control import Control
 from tally.cluster.joiner import Joiner
@@ -18,10 +19,12 @@ from tally.cluster.servers import Servers
 from tally.cluster.settler import Settler
 from tally.cluster.shipper import Shipper
 from tally.cluster.unloader import Unloader
+from tally.cluster.worker import Worker
 from tally.engine.engine import Health
 from tally.engine.values import Goal
 from tally.ingest.node import Node
 from tally.sqlite.engine import SqliteEngine, needs_clickhouse
+from tally.sqlite.group_commit import GroupCommit
 from tally.storage import cluster_tables
 from tally.storage.database import BadDatabase
 
@@ -35,15 +38,19 @@ class FollowEngine(SqliteEngine):
     is_strict = False
 
     def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
-        super().__init__(node, goals_of)
         settings, database = node.settings, node.database
         self.servers = Servers(
             settings.clickhouse, settings.cluster_name, settings.query_seconds, settings.cluster_ack_seconds
         )
-        self.outbox = self.event_writer.outbox = Outbox(is_strict=self.is_strict)
+        self.outbox = Outbox(is_strict=self.is_strict)
         self.shipper = Shipper(self.servers, self.outbox, database, node.clock)
         self.settler = Settler(self.servers, self.shipper, database, node.clock)
         self.joiner = Joiner(self.shipper, database, settings, node.clock)
+        self.cleaner = Cleaner(self.servers, self.shipper, database, node.clock)
+        # In the order in which they begin.
+        self.workers: list[Worker] = [self.shipper, self.settler, self.joiner, self.cleaner]
+        super().__init__(node, goals_of)
+        self.event_writer.outbox = self.outbox
         self.sqlite_reports = self.reports
         self.reports = FollowReports(  # type: ignore[assignment]
             self.sqlite_reports, database, self.changes, self.shipper, self.servers
@@ -60,15 +67,13 @@ class FollowEngine(SqliteEngine):
                 raise needs_clickhouse(self._node.database.path) from None
         await self._node.database.writer.run(self.outbox.start)
         await super().open()
-        self.shipper.start()
-        self.settler.start()
-        self.joiner.start()
+        for worker in self.workers:
+            worker.start()
 
     async def close(self) -> None:
         """Close the SQLite engine; what is not shipped is shipped after the next start."""
-        await self.joiner.stop()
-        await self.settler.stop()
-        await self.shipper.stop()
+        for worker in reversed(self.workers):
+            await worker.stop()
         await super().close()
         await self.servers.close()
 
@@ -92,16 +97,6 @@ class KeepEngine(FollowEngine):
     def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
         super().__init__(node, goals_of)
         database = node.database
-        self.ingest = self.confirmed = ConfirmedCommit(
-            database.writer,
-            self.event_writer,
-            node.clock,
-            database.health,
-            self._publish,
-            outbox=self.outbox,
-            shipper=self.shipper,
-            ack_s=node.settings.cluster_ack_seconds,
-        )
         self.unloader = Unloader(
             self.servers,
             self.shipper,
@@ -114,17 +109,16 @@ class KeepEngine(FollowEngine):
         self.control = node.registry.elsewhere = Control(
             self.servers, database, node.clock, node.settings, lambda: bool(self.shipper.problem)
         )
+        self.workers += [self.control, self.unloader]
+        # The newest control copy must not name a copy that is deleted: another machine would have that.
+        self.cleaner.prepare = self.control.copy
 
-    async def open(self) -> None:
-        """Open the engine that follows, and the parts of keep. Raises BadDatabase."""
-        await super().open()
-        self.control.start()
-        self.unloader.start()
+    def _commit(self, *parts: Any) -> GroupCommit:
+        self.confirmed = ConfirmedCommit(self.outbox, self.shipper, self._node.settings.cluster_ack_seconds, *parts)
+        return self.confirmed
 
     async def close(self) -> None:
         """Close the engine; requests whose events are not confirmed yet have no answer."""
-        await self.unloader.stop()
-        await self.control.stop()
         await super().close()
         self.confirmed.close()
 

@@ -13,7 +13,6 @@ claim counts as shipped once the insert of its number is answered, never because
 import asyncio
 import contextlib
 import math
-import sqlite3
 from collections.abc import Callable
 from functools import partial
 
@@ -28,7 +27,7 @@ from tally.cluster.worker import FAILURES, Worker
 from tally.errors import log, where_it_failed
 from tally.storage import cluster_tables
 from tally.storage.node_database import NodeDatabase
-from tally.timestamps import DAY_MS, HOUR_MS
+from tally.timestamps import DAY_MS
 
 PAUSE_S = 1.0
 # After failures; with keep, where events are refused meanwhile, a shorter one.
@@ -37,8 +36,6 @@ _LONGEST_PAUSE_S, _LONGEST_PAUSE_IN_KEEP_S = 30.0, 2.0
 WAIT_S = 2.0
 # ClickHouse knows a token for 7 days. Later, whether a shipment was stored in part is unknown.
 _TOKEN_MS = 6 * DAY_MS
-# A part of a copy that was on its way when it ended arrives within this time; it is then deleted as well.
-_LATE_MS = HOUR_MS
 _NEW = "not connected yet"
 AHEAD = "ClickHouse has batches that this file lacks: it is an older copy; see docs/cluster.md"
 _INIT = "run `analytics-server cluster init`"
@@ -82,7 +79,6 @@ class Shipper(Worker):
         self._wanted, self._changed = asyncio.Event(), asyncio.Event()
         self._series = ""
         self._is_checked = False
-        self._clearing: asyncio.Task[None] | None = None
         super().__init__()
 
     @property
@@ -93,13 +89,6 @@ class Shipper(Worker):
     def want(self) -> None:
         """Ship at once what is committed."""
         self._wanted.set()
-
-    async def stop(self) -> None:
-        """End at once; what is under way is done again later."""
-        await super().stop()
-        if self._clearing is not None:
-            self._clearing.cancel()
-            await asyncio.gather(self._clearing, return_exceptions=True)
 
     async def has_all(self) -> bool:
         """Return whether ClickHouse has all that was committed before the call; waits for it up to WAIT_S."""
@@ -132,8 +121,6 @@ class Shipper(Worker):
                 is_more = await self._ship()
                 self._set_problem("")
                 pause_s, failed = 0.0 if is_more else PAUSE_S, 0
-                if not is_more and (self._clearing is None or self._clearing.done()):
-                    self._clearing = asyncio.create_task(self._clear())
             except Exception as failure:
                 self._failed(failure)
                 longest_s = _LONGEST_PAUSE_IN_KEEP_S if self._outbox.is_strict else _LONGEST_PAUSE_S
@@ -215,27 +202,6 @@ class Shipper(Worker):
                 lambda connection: cluster_tables.end_all(connection, "ClickHouse was away for too long")
             )
 
-    async def _clear(self) -> None:
-        """Delete in ClickHouse what copies that have ended and expired days have left there."""
-        try:
-            await self._delete()
-        except _FAILURES as failure:
-            log.warning("nothing is deleted in ClickHouse: %s", failure)
-        except Exception as failure:
-            log.error("deletion in ClickHouse failed: %s", where_it_failed(failure))
-
-    async def _delete(self) -> None:
-        now_ms = self._clock.wall_ms()
-        if await self._database.read(_has_lost_copies):
-            await self._database.write(_end_lost_copies)
-        ended, expired = await self._database.read(lambda connection: _to_clear(connection, now_ms - _LATE_MS))
-        for copy, _ in ended:
-            await self._servers.delete(copy)
-        for copy, from_day in expired:
-            await self._servers.delete(copy, from_day)
-        if ended or expired:
-            await self._database.write(lambda connection: _cleared(connection, ended, expired, now_ms))
-
 
 async def last_shipped(client: Client, series: str) -> int | None:
     """Return the last batch of a series that ClickHouse has, None where it has none or another file's series.
@@ -250,56 +216,3 @@ async def last_shipped(client: Client, series: str) -> int | None:
     if newest != series:
         raise Fenced
     return int(last)
-
-
-_LOST = (
-    "state != 'ended' and not exists (select 1 from website where number = cluster_copy.website"
-    " and website.day_offset_minutes = cluster_copy.day_offset_minutes)"
-)
-
-
-def _has_lost_copies(connection: sqlite3.Connection) -> bool:
-    """Return whether there is a copy of a website that was deleted, or whose days begin at another time."""
-    found = connection.execute(f"/* shipper.lost */ select 1 from cluster_copy where {_LOST} limit 1")
-    return found.fetchone() is not None
-
-
-def _end_lost_copies(connection: sqlite3.Connection) -> None:
-    connection.execute(
-        f"/* shipper.end_lost */ update cluster_copy set state = 'ended', reason = 'changed' where {_LOST}"
-    )
-
-
-Cleared = list[tuple[int, int | None]]
-"""(copy, a value of its row)."""
-
-
-def _to_clear(connection: sqlite3.Connection, deleted_before_ms: int) -> tuple[Cleared, Cleared]:
-    """Return the copies that have ended and are to be deleted, once and again later, with the time of the first; and
-    those with expired days, with the first day that is kept."""
-    waits = connection.execute("/* shipper.waits */ select 1 from cluster_outbox limit 1").fetchone()
-    ended = connection.execute(
-        "/* shipper.ended */ select copy, deleted_ms from cluster_copy where state = 'ended'"
-        " and (deleted_ms is null or deleted_ms < ?)",
-        (deleted_before_ms,),
-    ).fetchall()
-    expired = connection.execute(
-        "/* shipper.expired */ select copy, from_day from cluster_copy"
-        " where state = 'joined' and cleared_day < from_day"
-    ).fetchall()
-    return ([], []) if waits else (ended, expired)
-
-
-def _cleared(connection: sqlite3.Connection, ended: Cleared, expired: Cleared, now_ms: int) -> None:
-    for copy, deleted_ms in ended:
-        if deleted_ms is None:
-            connection.execute(
-                "/* shipper.deleted */ update cluster_copy set deleted_ms = ? where copy = ?", (now_ms, copy)
-            )
-        else:
-            for table in ("cluster_copy", "cluster_day"):
-                connection.execute(f"/* shipper.forget */ delete from {table} where copy = ?", (copy,))
-    connection.executemany(
-        "/* shipper.cleared */ update cluster_copy set cleared_day = ? where copy = ?",
-        [(from_day, copy) for copy, from_day in expired],
-    )

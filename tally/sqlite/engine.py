@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tally.engine.engine import Health, OnCommitted
 from tally.engine.ingest import WriteRequest
@@ -64,13 +64,16 @@ class SqliteEngine:
         self.live = Realtime()
         self.reports = SqliteReports(database, self.changes, self.live)
         self.archive = SqliteArchive(database.path, lambda: self.work.builder, goals_of)
-        self.ingest = GroupCommit(database.writer, self.event_writer, node.clock, database.health, self._publish)
+        self.ingest = self._commit(database.writer, self.event_writer, node.clock, database.health, self._publish)
         # Called with the events that each commit has stored, each with the source that it was sent with.
         self.on_committed: list[OnCommitted] = []
         self.backup: ScheduledBackup | None = None
         self.offsite: OffsiteBackup | None = None
         self.increments: IncrementStream | None = None
         self._closing = contextlib.AsyncExitStack()
+
+    def _commit(self, *parts: Any) -> GroupCommit:
+        return GroupCommit(*parts)
 
     async def open(self) -> None:
         """Continue after the ids in the file, and start the background work. Raises BadDatabase."""
