@@ -95,7 +95,8 @@ class Client:
         database: another one than the client's.
         """
         try:
-            await self._send({"database": database or self._database, "query": statement} | self._inserts, b"")
+            settings = self._inserts if statement.startswith("insert") else {}
+            await self._send({"database": database or self._database, "query": statement} | settings, b"")
         except Refused as failure:
             if failure.code != _UNFINISHED:
                 raise
