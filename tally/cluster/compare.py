@@ -48,19 +48,22 @@ class Difference(NamedTuple):
     clickhouse: str
 
 
-def _questions() -> Iterator[tuple[str, Ask]]:
-    yield "stats", lambda engine, scope: engine.stats([scope], _SERVER)
-    yield "timeseries", _timeseries
+def _questions(scope: Scope) -> Iterator[tuple[str, Ask]]:
+    """Yield questions about the range of a scope, which are put with the scope of each engine."""
+    buckets = [(begin, min(begin + DAY_MS, scope.to_ms)) for begin in range(scope.from_ms, scope.to_ms, DAY_MS)]
+    days = range(scope.from_ms // DAY_MS + 1, scope.to_ms // DAY_MS)
+    yield "stats", lambda engine, own: engine.stats([own], _SERVER)
+    yield "timeseries", lambda engine, own: engine.timeseries(own, buckets, _SERVER)
     for field in FIELDS:
         yield f"top {field}", partial(_top, field)
     for page in PAGES:
         yield page, partial(_pages, page)
-    yield "journeys", lambda engine, scope: engine.journeys(scope, ("pathname", "/"), "next", 3, 5, _SERVER)
-    yield "vitals", lambda engine, scope: engine.vitals(scope, _SERVER)
-    yield "vitals of pages", lambda engine, scope: engine.vitals_by_value(scope, "pathname", "lcp", _LIMIT, _SERVER)
-    yield "experiments", lambda engine, scope: engine.experiments(scope, _SERVER)
-    yield "events", lambda engine, scope: engine.events(scope, None, _LIMIT, False, _SERVER)
-    yield "heatmap pages", _heatmap_pages
+    yield "journeys", lambda engine, own: engine.journeys(own, ("pathname", "/"), "next", 3, 5, _SERVER)
+    yield "vitals", lambda engine, own: engine.vitals(own, _SERVER)
+    yield "vitals of pages", lambda engine, own: engine.vitals_by_value(own, "pathname", "lcp", _LIMIT, _SERVER)
+    yield "experiments", lambda engine, own: engine.experiments(own, _SERVER)
+    yield "events", lambda engine, own: engine.events(own, None, _LIMIT, False, _SERVER)
+    yield "heatmap pages", lambda engine, own: engine.heatmap_pages(own.website, days, WIDTHS, _LIMIT, _SERVER)
 
 
 def _top(field: str, engine: EventReports, scope: Scope) -> Awaitable[Any]:
@@ -69,16 +72,6 @@ def _top(field: str, engine: EventReports, scope: Scope) -> Awaitable[Any]:
 
 def _pages(field: str, engine: EventReports, scope: Scope) -> Awaitable[Any]:
     return engine.visit_pages(scope, field, _LIMIT, _SERVER)
-
-
-def _heatmap_pages(engine: EventReports, scope: Scope) -> Awaitable[Any]:
-    days = range(scope.from_ms // DAY_MS + 1, scope.to_ms // DAY_MS)
-    return engine.heatmap_pages(scope.website, days, WIDTHS, _LIMIT, _SERVER)
-
-
-def _timeseries(engine: EventReports, scope: Scope) -> Awaitable[Any]:
-    begins = range(scope.from_ms, scope.to_ms, DAY_MS)
-    return engine.timeseries(scope, [(begin, min(begin + DAY_MS, scope.to_ms)) for begin in begins], _SERVER)
 
 
 class Comparison:
@@ -108,7 +101,7 @@ class Comparison:
                 # Days of imported sums count as well.
                 scope = Scope(website.number, begin_ms, end_ms, chosen, (begin_ms, end_ms))
                 filtered = "".join(f", {one.field}{one.operator}" for one in chosen)
-                for name, ask in _questions():
+                for name, ask in _questions(scope):
                     yield await self._ask(f"{name}, {length} days{filtered}", ask, scope, website, copy)
 
     async def _ask(self, name: str, ask: Ask, scope: Scope, website: Website, copy: Copy) -> Difference | None:
