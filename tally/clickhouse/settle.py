@@ -21,13 +21,14 @@ class NotSettled(Exception):
     """A version of a day does not have as many events as the day."""
 
 
-async def settled_days(client: Client, website: int, last_id: int) -> list[SettledDay]:
-    """Return the settled days of a website, up to an id."""
+async def settled_days(client: Client, website: int, last_id: int, day: int | None = None) -> list[SettledDay]:
+    """Return the settled days of a website, up to an id; of all days, or one."""
+    place = f"website = {website}" + ("" if day is None else f" and day = {day}")
     rows = await client.rows(
         "select day, version, last_id, newest > last_id from (select day, max(settled_day.version) as version,"
         " argMax(settled_day.last_id, settled_day.version) as last_id from settled_day"
-        f" where website = {website} group by day) as own left join (select day, max(id) as newest from event"
-        f" where website = {website} and id <= {last_id} group by day) as arrived using day",
+        f" where {place} group by day) as own left join (select day, max(id) as newest from event"
+        f" where {place} and id <= {last_id} group by day) as arrived using day",
         {},
     )
     return [SettledDay(day, version, last, bool(late)) for day, version, last, late in rows]
@@ -37,11 +38,11 @@ async def settle(client: Client, website: int, day: int, last_id: int) -> int:
     """Settle a day of a website, with the events up to an id; return their number. Raises Refused, NoAnswer."""
     # A server that is new, or was away, lacks events that the others have.
     await client.sync("event", "settled", "settled_day")
-    known = await settled_days(client, website, last_id)
+    known = await settled_days(client, website, last_id, day)
     place = f"website = {website} and day = {day}"
     # Rows of an attempt that was never named, or is still being written, have a version of their own.
     (attempted,) = (await client.rows(f"select max(version) from settled where {place}", {}))[0]
-    version = 1 + max([attempted, *(one.version for one in known if one.day == day)])
+    version = 1 + max([attempted, *(settled.version for settled in known)])
     day_scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
     source = Traffic(day_scope, last_id, known).source(_COLUMNS)
     names, stored = ", ".join(_COLUMNS), f"{place} and version = {version}"

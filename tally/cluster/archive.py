@@ -57,11 +57,13 @@ async def stored(
     Raises ApiError where ClickHouse does not answer.
     """
     for (day,) in await client.rows(listing.days(copy, days), {}):
-        settled = await settled_days(client, copy, last_id)
+        settled = await settled_days(client, copy, last_id, day)
         traffic = Traffic(Scope(copy, day * DAY_MS, (day + 1) * DAY_MS), last_id, settled)
         place = (-1, -1)
         while rows := await client.rows(listing.following(traffic, *place, _ROWS), {}):
             yield rows
+            if len(rows) < _ROWS:
+                break
             place = (rows[-1][2], rows[-1][0])
 
 

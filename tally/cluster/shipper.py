@@ -42,8 +42,8 @@ _INIT = "run `analytics-server cluster init`"
 OTHER_SERIES = "the database of ClickHouse belongs to another file; see docs/cluster.md"
 NEWER_SERIES = "another server ships to ClickHouse now, with a newer series: end this one; see docs/cluster.md"
 _AWAY = (
-    "ClickHouse was away for more than six days and may have a part of a commit: start the server with"
-    " --cluster-mode follow, then run `analytics-server cluster join`"
+    "ClickHouse was away for more than six days and may have a part of a commit: run `analytics-server cluster load`,"
+    " then start the server with --cluster-mode follow until all websites are joined again"
 )
 _LAST = (
     "select count(), max(number), (select count() from series where series = {0}),"
