@@ -36,6 +36,8 @@ async def settled_days(client: Client, website: int, last_id: int, day: int | No
 
 async def settle(client: Client, website: int, day: int, last_id: int) -> int:
     """Settle a day of a website, with the events up to an id; return their number. Raises Refused, NoAnswer."""
+    # A server that is new, or was away, lacks events that the others have.
+    await client.sync("event", "settled", "settled_day")
     known = await settled_days(client, website, last_id, day)
     place = f"website = {website} and day = {day}"
     # Rows of an attempt that was never named, or is still being written, have a version of their own.

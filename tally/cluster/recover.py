@@ -98,6 +98,12 @@ async def _write(
             _continue_ids(connection, await _last_id(client))
             record(connection, by_command(None), Entry("database_restored", target="ClickHouse"), now_ms)
         await control.write(client, series, control.tables_of(connection), recipients, now_ms)
+        with transaction(connection):
+            # What the file has is what they have. Last: where this ends before, it says again what is lacking.
+            connection.execute(
+                "/* recover.complete */ update cluster_copy set changes = 0,"
+                " state = iif(state = 'joined', state, 'ended')"
+            )
     return copy, lacking
 
 
@@ -148,10 +154,6 @@ async def _joined(connection: sqlite3.Connection, client: Client) -> tuple[Lacki
         "/* recover.lacking */ select domain, reason from website join cluster_copy on number = cluster_copy.website"
         " where state = 'joined' and changes order by domain"
     ).fetchall()
-    # What the file has is what they have.
-    connection.execute(
-        "/* recover.joined_copies */ update cluster_copy set state = iif(state = 'joined', state, 'ended'), changes = 0"
-    )
     return lacking, {
         website: (number, first_day)
         for website, number, first_day in connection.execute(

@@ -10,7 +10,9 @@ import pytest
 
 from tally.clickhouse.client import Client, NoAnswer, Refused
 from tally.clickhouse.schema import delete_of
+from tally.clickhouse.settle import settle
 from tally.cluster.servers import Servers
+from tally.errors import ApiError
 
 
 async def insert(client: Client) -> None:
@@ -19,6 +21,10 @@ async def insert(client: Client) -> None:
 
 async def copy(client: Client) -> None:
     await client.execute("insert into settled select * from event")
+
+
+async def settle_day(client: Client) -> None:
+    await settle(client, 1, 20_000, 10)
 
 
 async def delete(client: Client) -> None:
@@ -86,6 +92,15 @@ def test_two_of_several_servers_store_an_insert_before_it_is_answered() -> None:
 def test_outcomes_of_an_insert(code: str, outcome: type[Exception]) -> None:
     with pytest.raises(outcome):
         sent(2, 500, code)
+
+
+def test_a_day_is_settled_by_a_server_that_has_what_the_others_have() -> None:
+    """What it lacks would be deleted an hour later."""
+    with pytest.raises(Refused):
+        sent(3, 500, "242", settle_day)
+    # One server reads at once.
+    with pytest.raises(ApiError):
+        sent(1, 500, "242", settle_day)
 
 
 def test_a_deletion_does_not_wait_for_servers_that_are_away() -> None:
