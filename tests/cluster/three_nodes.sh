@@ -226,7 +226,7 @@ serve() { # MODE
   # What an earlier server has said is not an answer of this one.
   : >"$work/out"
   analytics-server serve --port 0 --cluster-mode "$1" "${key[@]}" --client-per-minute 10000000 \
-    --website-per-minute 10000000 >"$work/out" 2>>"$work/err" &
+    --website-per-minute 10000000 --max-new-values 10000000 >"$work/out" 2>>"$work/err" &
   tally=$!
   listens() { grep -q '^listening on ' "$work/out"; }
   if wait_for 60 listens; then
