@@ -252,7 +252,7 @@ class Dialect(ThreadingHTTPServer):
         known = "Basic " + base64.b64encode(f"tally:{PASSWORD}".encode()).decode()
         status, _, body = self.hand_on({"query": statement, "database": database}, b"", known)
         if status != 200:
-            raise Refusal(body.decode())
+            raise Refusal(f"{self.name}: {body.decode()}")
         return [line.split("\t") for line in body.decode().splitlines()]
 
     def hand_on(self, sent: dict[str, str], body: bytes, authorization: str) -> tuple[int, str, bytes]:
@@ -315,8 +315,9 @@ class _Handing(BaseHTTPRequestHandler):
 
 def until(holds: Callable[[], Any], seconds: float = 60) -> Any:
     """Call a function until it returns a true value without a failure of a server, and return that."""
-    deadline, failure = time.monotonic() + seconds, "no true value"
+    deadline = time.monotonic() + seconds
     while True:
+        failure = "no true value"
         try:
             if found := holds():
                 return found
