@@ -206,21 +206,19 @@ def _load(given: argparse.Namespace, settings: Settings) -> None:
             raise Failure(TOO_LITTLE_SPACE)
 
     try:
-        with database(settings, write=False) as connection:
-            _need_outbox(connection)
-            loaded = _run(given, settings, _load_all(connection, settings, _chosen(connection, given), show))
+        loaded = _run(given, settings, _load_all(given, settings, show))
     finally:
         progress.end()
     say(f"{counted(loaded, 'event')} put back: import, undo or delete within a day, then they leave the database again")
 
 
-async def _load_all(
-    connection: Connection, settings: Settings, websites: Iterable[Website], show: Callable[[int], None]
-) -> int:
+async def _load_all(given: argparse.Namespace, settings: Settings, show: Callable[[int], None]) -> int:
     loaded = 0
-    async with opened(settings, archive.PAGE_S) as servers:
-        for website in websites:
-            loaded += await load.load(connection, servers, website.number, show, loaded)
+    with database(settings, write=False) as connection:
+        _need_outbox(connection)
+        async with opened(settings, archive.PAGE_S) as servers:
+            for website in _chosen(connection, given):
+                loaded += await load.load(connection, servers, website.number, show, loaded)
     return loaded
 
 
