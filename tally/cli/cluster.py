@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import os
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,8 +39,9 @@ from tally.rounding import counted
 from tally.settings import Settings
 from tally.storage import cluster_tables
 from tally.storage.database import BadDatabase, Connection
-from tally.storage.disk_space import TOO_LITTLE_SPACE, disk_space
+from tally.storage.disk_space import TOO_LITTLE_SPACE
 from tally.storage.file_lock import lock_file
+from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS, iso
 from tally.transfer.files import BadFile
 
@@ -199,23 +200,24 @@ def _leave(given: argparse.Namespace, settings: Settings) -> None:
 
 def _load(given: argparse.Namespace, settings: Settings) -> None:
     progress = Progress("events", 0, in_lines=True)
-
-    def show(events: int) -> None:
-        progress.show(events)
-        if not disk_space(settings.db, settings.min_free_disk * 1_000_000).allows_import():
-            raise Failure(TOO_LITTLE_SPACE)
-
     try:
-        loaded = _run(given, settings, _load_all(given, settings, show))
+        loaded = _run(given, settings, _load_all(given, settings, progress))
     finally:
         progress.end()
     say(f"{counted(loaded, 'event')} put back: import, undo or delete within a day, then they leave the database again")
 
 
-async def _load_all(given: argparse.Namespace, settings: Settings, show: Callable[[int], None]) -> int:
+async def _load_all(given: argparse.Namespace, settings: Settings, progress: Progress) -> int:
     loaded = 0
     with database(settings, write=False) as connection:
         _need_outbox(connection)
+
+        def show(events: int) -> None:
+            progress.show(events)
+            space, _ = keep_log_short(connection, settings.min_free_disk * 1_000_000, say)
+            if not space.allows_import():
+                raise Failure(TOO_LITTLE_SPACE)
+
         async with opened(settings, archive.PAGE_S) as servers:
             for website in _chosen(connection, given):
                 loaded += await load.load(connection, servers, website.number, show, loaded)

@@ -5,7 +5,9 @@ is determined anew for each day, since the settler goes on meanwhile. Numbers of
 file that has shipped them.
 """
 
+import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -37,6 +39,8 @@ from tally.transfer.import_writer import restore
 
 # A page is some 10 MB.
 _ROWS = 10_000
+# Of a transaction, during which a collect request waits for the writer.
+_LINES = 1_000
 # Each sorts its day.
 PAGE_S = 600
 # Above every day of the tables, and every id.
@@ -160,17 +164,22 @@ async def fill(
     before: int = 0,
     *,
     counts: bool = True,
+    rest: float = 0.0,
 ) -> int:
     """Store the events that a copy has on some days in a file that has none of these days, under their numbers; return
     how many. `report` is called with the number so far, those `before` included. counts: whether they are counted, as
-    they are not where what was counted of them has stayed. Raises ApiError where ClickHouse does not answer.
+    they are not where what was counted of them has stayed. rest: how long the file's lock is left free after each
+    transaction, as a share of what that took. Raises ApiError where ClickHouse does not answer.
     """
     events = 0
-    async for some in lines(servers.client, copy, days):
-        with transaction(connection):
-            restore(connection, website, some, counts=counts)
-        events += len(some)
-        report(before + events)
+    async for page in lines(servers.client, copy, days):
+        for first in range(0, len(page), _LINES):
+            some, begun_s = page[first : first + _LINES], time.perf_counter()
+            with transaction(connection):
+                restore(connection, website, some, counts=counts)
+            events += len(some)
+            report(before + events)
+            await asyncio.sleep(rest * (time.perf_counter() - begun_s))
     return events
 
 

@@ -45,5 +45,5 @@ async def _add_days(connection: Connection, settings: Settings, report: Callable
     added = 0
     async with opened(settings, PAGE_S) as servers:
         for website in all_websites(connection):
-            added += await load(connection, servers, website.number, report, added)
+            added += await load(connection, servers, website.number, report, added, rest=0.0)
     return added

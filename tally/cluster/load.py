@@ -23,10 +23,15 @@ from tally.transfer.exporter import exported
 
 
 async def load(
-    connection: Connection, servers: Servers, website: int, report: Callable[[int], None], before: int = 0
+    connection: Connection,
+    servers: Servers,
+    website: int,
+    report: Callable[[int], None],
+    before: int = 0,
+    rest: float = 0.5,
 ) -> int:
     """Put all unloaded days of a website back; return the number of their events. `report` is called with the number
-    so far, those `before` included.
+    so far, those `before` included. rest: as of `fill`, for a server that runs.
 
     Raises CannotFollow, ApiError, Refused, NoAnswer, sqlite3.Error.
     """
@@ -41,7 +46,9 @@ async def load(
             cluster_tables.begin_load(connection, copy, time.time_ns() // 1_000_000)
         stored = cluster_tables.last_unloaded(connection, copy.copy)
         days = range(max(stored.first, copy.from_day), stored.end)
-        events += await fill(connection, servers, website, copy.copy, days, report, before + events, counts=False)
+        events += await fill(
+            connection, servers, website, copy.copy, days, report, before + events, counts=False, rest=rest
+        )
         is_whole = days.start == stored.first
         if is_whole and await digest_of(_rows(connection, website, days)) != (stored.events, stored.digest):
             raise CannotFollow(f"ClickHouse has other events of day {stored.end - 1} of website {website} than it had")
