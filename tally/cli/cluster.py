@@ -78,7 +78,8 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     recovered = add_command(
         words, "recover", _recover, "make a new database from ClickHouse, after the loss of a machine"
     )
-    add_setting(recovered, "cluster_key")
+    for name in ("cluster_key", "cluster_ack_seconds"):
+        add_setting(recovered, name)
     for command in words.choices.values():
         for name in _WHERE:
             add_setting(command, name)

@@ -5,6 +5,7 @@ has shipped in part, and so never acknowledged, is deleted; an event of it that 
 under another name and has its own only when it is complete: ended at any point, the command can be run again.
 """
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -60,7 +61,7 @@ async def recover(
         unfinished = settings.db.with_name(settings.db.name + RECOVERING)
         _delete(unfinished)
         await servers.reach()
-        made = await _write(unfinished, servers, key, recipients, now_ms, report)
+        made = await _write(unfinished, servers, key, recipients, now_ms, report, settings.cluster_ack_seconds)
         give_and_sync(unfinished, settings.db)
         os.rename(unfinished, settings.db)
         sync_directory(settings.db.parent)
@@ -77,13 +78,20 @@ def _require_new(path: Path) -> None:
 
 
 async def _write(
-    file: Path, servers: Servers, key: Path, recipients: list[str], now_ms: int, report: Callable[[int], None]
+    file: Path,
+    servers: Servers,
+    key: Path,
+    recipients: list[str],
+    now_ms: int,
+    report: Callable[[int], None],
+    ack_s: float,
 ) -> tuple[control.Copy, Lacking]:
     client = servers.client
     # Before anything is changed.
     await control.newest(client, key)
     series = await begin_series(client)
-    # What the lost server has shipped meanwhile.
+    # A server that has read the older series a moment ago may still store a batch, and answers within this time.
+    await asyncio.sleep(ack_s)
     await client.sync(*schema.TABLES)
     copy = await control.newest(client, key)
     last = await _last_batch(client)

@@ -113,7 +113,8 @@ class Kept(Site):
         return {report: self.get(server, report)["data"] for report in REPORTS}
 
     def recover(self, *more: str, fails: bool = False, key_file: Path | None = None) -> str:
-        return self.cluster("recover", "--cluster-key", str(key_file or self.key_file), *more, fails=fails)
+        words = ("--cluster-ack-seconds", "1", "--cluster-key", str(key_file or self.key_file))
+        return self.cluster("recover", *words, *more, fails=fails)
 
     def is_copied(self, text: str) -> bool:
         """Return whether the newest control copy has a text."""
@@ -278,6 +279,7 @@ def check_refusals(site: Kept, folder: Path, clickhouse: ClickHouse) -> None:
 
 def kill_recover(site: Kept, gate: Gate, table: str, moment: str) -> None:
     words = ["cluster", "recover", "--clickhouse", gate.url, "--cluster-key", str(site.key_file), "--db", str(site.db)]
+    words += ["--cluster-ack-seconds", "1"]
     with subprocess.Popen(
         [sys.executable, str(ROOT / "analytics_server.py"), *words],
         stdout=subprocess.DEVNULL,
