@@ -19,12 +19,11 @@ from tally.accounts.websites import day_offset_ms
 from tally.clickhouse import listing
 from tally.clickhouse.client import Client
 from tally.clickhouse.settle import settled_days
-from tally.clickhouse.visits import Traffic
+from tally.clickhouse.visits import NO_SOURCE, Traffic
 from tally.cluster.servers import Servers, opened
 from tally.engine.archive import COLUMNS, CrawlRow, Line, Row, SumRow, Verdict
 from tally.engine.values import Scope
-from tally.events.channels import DIRECT
-from tally.events.dimensions import ACQUISITION, FIELDS
+from tally.events.dimensions import FIELDS
 from tally.events.validation import LEAVE, MEASURES, TRAFFIC, TYPE_NAMES, VITALS
 from tally.maintenance.deletion_worker import Write
 from tally.maintenance.verify import LOST_UNLOADED
@@ -50,7 +49,6 @@ _TIMESTAMP = COLUMNS.index("timestamp")
 # SQLite numbers visits in the order of their first events to arrive, ClickHouse in that of their times.
 _VISIT = COLUMNS.index("visit")
 _NO_COPY = Copy(0, "", 0, 0, 0, 0, 0, 0)
-_NO_SOURCE = dict.fromkeys(ACQUISITION, "") | {"channel": DIRECT}
 
 
 async def stored(
@@ -213,7 +211,7 @@ def _line(row: list[Any]) -> Line:
     values: tuple[Any, ...]
     if type_ in TRAFFIC:
         if not sends:
-            texts = [_NO_SOURCE.get(field, text) for field, text in zip(FIELDS, texts, strict=True)]
+            texts = [NO_SOURCE.get(field, text) for field, text in zip(FIELDS, texts, strict=True)]
         texts, values = [*texts, rest[end]], (data or None,)
     elif type_ in _VITALS:
         measured = from_stored(rest[end + 8 : -1])

@@ -17,11 +17,11 @@ from contextlib import closing
 
 from tally.clickhouse.client import NoAnswer
 from tally.clickhouse.rows import Row, data_columns
+from tally.clickhouse.visits import NO_SOURCE
 from tally.cluster.outbox import lines_of, measure_row
 from tally.cluster.servers import Servers
 from tally.engine.archive import FIGURES
-from tally.events.channels import DIRECT
-from tally.events.dimensions import ACQUISITION, FIELDS
+from tally.events.dimensions import FIELDS
 from tally.events.validation import MEASURES, TRAFFIC
 from tally.rollups import heatmaps
 from tally.rollups.rollup_state import KEPT
@@ -33,7 +33,6 @@ from tally.transfer.exporter import stored_lines
 # Of one insert. A table has a partition a day, and ClickHouse stores at most 100 of them in one insert.
 _ROWS, _DAYS = 20_000, 60
 _TRIES = 6
-_NO_SOURCE = dict.fromkeys(ACQUISITION, "") | {"channel": DIRECT}
 
 
 class Ended(Exception):
@@ -149,7 +148,7 @@ def _rows(connection: sqlite3.Connection, website: int, copy: int) -> Iterator[t
             name, experiment, variant, goal = texts[len(FIELDS) :]
             if line.type in TRAFFIC:
                 if not line.carries:
-                    row |= _NO_SOURCE
+                    row |= NO_SOURCE
                 yield "event", row | {"event_name": name} | data_columns(line.event_data)
             else:
                 named = {"experiment": experiment, "variant": variant, "goal": goal, "value": line.value}
