@@ -8,7 +8,8 @@ import argparse
 import asyncio
 import os
 import re
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -116,18 +117,26 @@ def _init(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _join(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection, _locked(settings):
+        _need_outbox(connection)
+        left = _run(given, settings, _join_all(connection, settings, _chosen(connection, given), again=given.again))
+    if left:
+        raise Failure(f"{counted(left, 'website')} have no copy: see above; SQLite answers their reports.")
+
+
+@contextmanager
+def _locked(settings: Settings) -> Iterator[None]:
+    """Hold the lock of commands that copy websites. Raises Failure where another one has it."""
     try:
         lock = lock_file(settings.db.with_name(settings.db.name + ".join"))
     except BadDatabase:
-        raise Failure("Websites are being joined by the server or by another command: see `cluster status`.") from None
+        raise Failure(
+            "The server or another command copies websites, or puts days back: see `cluster status`."
+        ) from None
     try:
-        with database(settings, write=False) as connection:
-            _need_outbox(connection)
-            left = _run(given, settings, _join_all(connection, settings, _chosen(connection, given), again=given.again))
+        yield
     finally:
         os.close(lock)
-    if left:
-        raise Failure(f"{counted(left, 'website')} have no copy: see above; SQLite answers their reports.")
 
 
 async def _join_all(connection: Connection, settings: Settings, websites: Iterable[Website], *, again: bool) -> int:
@@ -210,7 +219,7 @@ def _load(given: argparse.Namespace, settings: Settings) -> None:
 
 async def _load_all(given: argparse.Namespace, settings: Settings, progress: Progress) -> int:
     loaded = 0
-    with database(settings, write=False) as connection:
+    with database(settings, write=False) as connection, _locked(settings):
         _need_outbox(connection)
 
         def show(events: int) -> None:

@@ -45,11 +45,6 @@ def begin(connection: Connection, settings: Settings, website: int) -> tuple[int
     try:
         with transaction(connection):
             cluster_tables.require_all(connection, website)
-            connection.execute(
-                "/* join.again */ update cluster_copy set state = 'ended', reason = 'interrupted'"
-                " where website = ? and state = 'joining'",
-                (website,),
-            )
             # No other connection can commit until this transaction ends.
             reader.execute("begin")
             reader.execute("/* join.snapshot */ select 1 from meta limit 1").fetchone()

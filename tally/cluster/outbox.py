@@ -130,17 +130,17 @@ class Outbox:
         """Return the copies of websites. `begun` gets rows of those that begin."""
         copies = {}
         for website, offset_ms in offsets.items():
-            numbers = cluster_tables.live_copies(connection, website)
-            if not numbers:
-                is_new = website in self._empty or website >= self._next_website
-                has_all = is_new and not cluster_tables.has_any_copy(connection, website)
-                if has_all or self.is_strict:
-                    lacks = "" if has_all else "earlier events"
-                    numbers = [cluster_tables.begin(connection, website, "joined", lacks=lacks)]
-                    minutes = offset_ms // 60_000
-                    begun.append({"website": numbers[0], "number": website, "day_offset_minutes": minutes})
-            if numbers:
-                copies[website] = numbers
+            live = cluster_tables.live_copies(connection, website)
+            is_new = website in self._empty or website >= self._next_website
+            has_all = is_new and not live and not cluster_tables.has_any_copy(connection, website)
+            # One that is being joined may end before it is complete.
+            if has_all or (self.is_strict and "joined" not in live.values()):
+                lacks, minutes = "" if has_all else "earlier events", offset_ms // 60_000
+                number = cluster_tables.begin(connection, website, "joined", lacks=lacks)
+                live[number] = "joined"
+                begun.append({"website": number, "number": website, "day_offset_minutes": minutes})
+            if live:
+                copies[website] = [*live]
         return copies
 
     def keep(self) -> None:

@@ -109,9 +109,9 @@ def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
     return Copy(*row) if row else None
 
 
-def live_copies(connection: sqlite3.Connection, website: int) -> list[int]:
-    """Return the copies that get what is committed: the joined one and the one that is being joined."""
-    return [copy for (copy,) in connection.execute(f"/* cluster_tables.live */ select copy {_LIVE}", (website,))]
+def live_copies(connection: sqlite3.Connection, website: int) -> dict[int, str]:
+    """Return the states of the copies that get what is committed: the joined one and the one that is being joined."""
+    return dict(connection.execute(f"/* cluster_tables.live */ select copy, state {_LIVE}", (website,)).fetchall())
 
 
 _LIVE = (
@@ -127,8 +127,12 @@ def has_any_copy(connection: sqlite3.Connection, website: int) -> bool:
 
 
 def begin(connection: sqlite3.Connection, website: int, state: str, from_day: int = 0, lacks: str = "") -> int:
-    """Begin a copy of a website that has none in this state; return its number. lacks: what it lacks from the beginning
-    on, if anything."""
+    """Begin a copy of a website, in place of one in the same state; return its number. lacks: what it lacks from the
+    beginning on, if anything."""
+    connection.execute(
+        "/* cluster_tables.replace */ update cluster_copy set state = 'ended' where website = ? and state = ?",
+        (website, state),
+    )
     row = connection.execute(
         "/* cluster_tables.begin */ insert into cluster_copy (website, state, from_day, changes, reason,"
         " day_offset_minutes) values (?1, ?2, ?3, ?4 != '', ?4,"
