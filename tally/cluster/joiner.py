@@ -75,10 +75,12 @@ class Joiner(PeriodicWorker):
 
 
 def _incomplete(connection: sqlite3.Connection) -> list[tuple[str, int]]:
-    """Return (id, number of changes) of the websites with data that have no complete copy."""
+    """Return (id, number of changes) of the websites with data that have no complete copy, and do not change now."""
     websites = []
     for website in all_websites(connection):
-        copy = cluster_tables.copy_of(connection, website.number)
-        if (copy is None or not copy.is_complete) and has_data(connection, website.number):
+        number = website.number
+        copy = cluster_tables.copy_of(connection, number)
+        is_complete = copy is not None and copy.is_complete
+        if not is_complete and has_data(connection, number) and not cluster_tables.is_changing(connection, number):
             websites.append((website.id, copy.changes if copy is not None else 0))
     return websites

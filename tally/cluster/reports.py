@@ -90,8 +90,7 @@ class FollowReports:
                     raise
             else:
                 now, now_ms = await self._copy_of(website)
-                # Days that are unloaded meanwhile are the same ones.
-                if is_whole and now is not None and (now._replace(own_day=copy.own_day), now_ms) == (copy, offset_ms):
+                if is_whole and now is not None and (_same(now), now_ms) == (_same(copy), offset_ms):
                     self.by_clickhouse += 1
                     return found
         self.by_sqlite += 1
@@ -123,6 +122,11 @@ class FollowReports:
             lambda connection: (copy_of(connection, website), day_offset_ms(connection, website))
         )
         return (copy if copy is not None and copy.is_complete else None), offset_ms
+
+
+def _same(copy: Copy) -> Copy:
+    """Return a copy without which days the file has as well: those that are unloaded or put back stay the same."""
+    return copy._replace(own_day=0, loaded_ms=0)
 
 
 def _scopes(values: Sequence[Any]) -> Iterator[Scope]:

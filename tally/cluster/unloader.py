@@ -94,6 +94,10 @@ class Unloader(PeriodicWorker):
 
 
 def _complete(connection: sqlite3.Connection) -> list[tuple[int, int, Copy]]:
-    """Return (website, what its time has more than UTC, copy) of the complete copies."""
+    """Return (website, what its time has more than UTC, copy) of the complete copies of websites that do not change."""
     copies = ((website, ms, copy_of(connection, website)) for website, ms in day_offsets_ms(connection).items())
-    return [(website, ms, copy) for website, ms, copy in copies if copy is not None and copy.is_complete]
+    return [
+        (website, offset_ms, copy)
+        for website, offset_ms, copy in copies
+        if copy is not None and copy.is_complete and not cluster_tables.is_changing(connection, website)
+    ]

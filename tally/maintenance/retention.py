@@ -98,9 +98,11 @@ def keep(connection: sqlite3.Connection, website: int, day: int, version: int) -
 
 
 def unload(connection: sqlite3.Connection, website: int, version: int, days: cluster_tables.Unloaded) -> None:
-    """The same of the last of some days, whose events a copy has, unless that has ended."""
+    """The same of the last of some days, whose events a copy has, unless that has ended or lacks a change, or days are
+    put back."""
     known = cluster_tables.copy_of(connection, website)
-    if known is not None and known.copy == days.copy and keep(connection, website, days.end - 1, version):
+    is_same = known is not None and known.copy == days.copy and known.is_complete and not known.loaded_ms
+    if is_same and keep(connection, website, days.end - 1, version):
         cluster_tables.unload(connection, days)
 
 

@@ -13,6 +13,8 @@ A website whose first events a server ships has its copy with them (`begin`): th
 import sqlite3
 from typing import NamedTuple
 
+from tally.storage import deletion_records, import_records
+
 SCRIPT = """
 create table cluster_state (
   series      text    not null,  -- of this file's batches; another one after `cluster init --again`
@@ -154,6 +156,12 @@ def change(connection: sqlite3.Connection, website: int, reason: str) -> None:
             " where website = ? and state != 'ended'",
             (reason, website),
         )
+
+
+def is_changing(connection: sqlite3.Connection, website: int) -> bool:
+    """Return whether events of a website are being deleted, rewritten or undone in steps, which need all of them."""
+    undoing = {number for number, _ in import_records.undoing(connection)}
+    return website in undoing or deletion_records.is_running(connection, website)
 
 
 def end_all(connection: sqlite3.Connection, reason: str) -> None:
