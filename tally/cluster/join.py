@@ -49,10 +49,10 @@ def begin(connection: Connection, settings: Settings, website: int) -> tuple[int
             reader.execute("begin")
             reader.execute("/* join.snapshot */ select 1 from meta limit 1").fetchone()
             copy = cluster_tables.begin(connection, website, "joining", _first_day(connection, website))
-            # Days that were put back stay for further changes.
+            # All days stay for further changes.
             connection.execute(
-                "/* join.loaded */ update cluster_copy set loaded_ms ="
-                " (select max(loaded_ms) from cluster_copy where website = ?) where copy = ?",
+                "/* join.held */ update cluster_copy set held_ms ="
+                " (select max(held_ms) from cluster_copy where website = ?) where copy = ?",
                 (website, copy),
             )
     except BaseException:

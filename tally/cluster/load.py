@@ -54,7 +54,7 @@ async def load(
             raise CannotFollow(f"ClickHouse has other events of day {stored.end - 1} of website {website} than it had")
         with transaction(connection):
             now = copy_of(connection, website)
-            if now is not None and now._replace(from_day=copy.from_day, loaded_ms=copy.loaded_ms) == copy:
+            if now is not None and now._replace(from_day=copy.from_day, held_ms=copy.held_ms) == copy:
                 _count_again(connection, website, days)
                 cluster_tables.load(connection, stored)
     return events
@@ -84,4 +84,4 @@ def _count_again(connection: sqlite3.Connection, website: int, days: range) -> N
 def _deleted_some(connection: sqlite3.Connection, website: int, copy: Copy) -> bool:
     """Delete some rows that an interrupted unloading or loading has left; return whether there were any."""
     with transaction(connection):
-        return retention.delete_unloaded(connection, website, copy.own_day, copy.loaded_ms)
+        return retention.delete_unloaded(connection, website, copy.own_day, copy.held_ms)

@@ -126,7 +126,7 @@ class FollowReports:
 
 def _same(copy: Copy) -> Copy:
     """Return a copy without which days the file has as well: those that are unloaded or put back stay the same."""
-    return copy._replace(own_day=0, loaded_ms=0)
+    return copy._replace(own_day=0, held_ms=0)
 
 
 def _scopes(values: Sequence[Any]) -> Iterator[Scope]:

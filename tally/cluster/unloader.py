@@ -57,15 +57,15 @@ class Unloader(PeriodicWorker):
         """
         now_ms, unloaded = self._clock.wall_ms(), False
         for website, offset_ms, copy in await self._database.read(_complete):
-            if now_ms - copy.loaded_ms >= DAY_MS:
+            if now_ms - copy.held_ms >= DAY_MS:
                 unloaded |= await self._unload(website, offset_ms, copy)
         return unloaded
 
     async def _unload(self, website: int, offset_ms: int, copy: Copy) -> bool:
-        if copy.unloaded and (copy.loaded_ms or self._deleted.get(copy.copy) != copy.own_day):
-            await self._builder().delete_unloaded(website, copy.own_day, copy.loaded_ms)
+        if copy.unloaded and (copy.held_ms or self._deleted.get(copy.copy) != copy.own_day):
+            await self._builder().delete_unloaded(website, copy.own_day, copy.held_ms)
             self._deleted[copy.copy] = copy.own_day
-        if copy.loaded_ms:
+        if copy.held_ms:
             await self._database.write(lambda connection: cluster_tables.end_load(connection, copy))
             return True
         end = retention.first_kept(self._keep_days, self._clock.deletion_time_ms() + offset_ms)

@@ -101,18 +101,18 @@ def unload(connection: sqlite3.Connection, website: int, version: int, days: clu
     """The same of the last of some days, whose events a copy has, unless that has ended or lacks a change, or days are
     put back."""
     known = cluster_tables.copy_of(connection, website)
-    is_same = known is not None and known.copy == days.copy and known.is_complete and not known.loaded_ms
+    is_same = known is not None and known.copy == days.copy and known.is_complete and not known.held_ms
     if is_same and keep(connection, website, days.end - 1, version):
         cluster_tables.unload(connection, days)
 
 
-def delete_unloaded(connection: sqlite3.Connection, website: int, end: int, loaded_ms: int) -> bool:
+def delete_unloaded(connection: sqlite3.Connection, website: int, end: int, held_ms: int) -> bool:
     """Delete a limited number of the rows of unloaded days, all before `end`, unless they are put back meanwhile;
-    return whether there may be more. loaded_ms: of the copy. If it is set, the rows were put back in part, and what was
+    return whether there may be more. held_ms: of the copy. If it is set, the rows were put back in part, and what was
     counted of the days has stayed."""
     copy = cluster_tables.copy_of(connection, website)
-    is_same = copy is not None and copy.loaded_ms == loaded_ms
-    return is_same and delete_some(connection, website, end, UNLOADED, counts=not loaded_ms)
+    is_same = copy is not None and copy.held_ms == held_ms
+    return is_same and delete_some(connection, website, end, UNLOADED, counts=not held_ms)
 
 
 def expire(connection: sqlite3.Connection, website: int, end: int) -> bool:

@@ -315,10 +315,10 @@ class RollupBuilder:
             await self._write_values(website, 0, days.end - 1)
             await self._write(retention.unload, website, version, days)
 
-    async def delete_unloaded(self, website: int, end: int, loaded_ms: int) -> None:
+    async def delete_unloaded(self, website: int, end: int, held_ms: int) -> None:
         """Delete the events of the days before `end`, whose totals are kept (`retention.delete_unloaded`)."""
         async with self._stepping:
-            while await self._write(retention.delete_unloaded, website, end, loaded_ms):
+            while await self._write(retention.delete_unloaded, website, end, held_ms):
                 pass
             self._changed(website)
 

@@ -38,7 +38,7 @@ create table cluster_copy (
   cleared_day  integer not null default 0,  -- events before it are deleted in ClickHouse as well
   last_id      integer not null default 0,  -- of the events that `cluster join` has sent
   changes      integer not null default 0,  -- of the website's events, which the copy lacks: it answers nothing more
-  loaded_ms    integer not null default 0,  -- when `cluster load` put days back last
+  held_ms      integer not null default 0,  -- when days were put back, or events changed last: none leaves for a day
   reason       text    not null default '',
   deleted_ms   integer                      -- of an ended copy: when ClickHouse deleted it first
 ) strict;
@@ -64,7 +64,7 @@ class Copy(NamedTuple):
     own_day: int
     last_id: int
     changes: int
-    loaded_ms: int
+    held_ms: int
     has_sums: int
 
     @property
@@ -104,7 +104,7 @@ def series(connection: sqlite3.Connection) -> str:
 def copy_of(connection: sqlite3.Connection, website: int) -> Copy | None:
     """Return the copy of a website that is joined, else the one that is being joined, None where it has none."""
     row = connection.execute(
-        "/* cluster_tables.copy */ select copy, state, from_day, own_day, last_id, changes, loaded_ms,"
+        "/* cluster_tables.copy */ select copy, state, from_day, own_day, last_id, changes, held_ms,"
         f" exists (select 1 from imported_field where imported_field.website = number) {_LIVE} order by state limit 1",
         (website,),
     ).fetchone()
@@ -152,8 +152,8 @@ def change(connection: sqlite3.Connection, website: int, reason: str) -> None:
         if not has_any_copy(connection, website):
             begin(connection, website, "joined", lacks=reason)
         connection.execute(
-            "/* cluster_tables.change */ update cluster_copy set changes = changes + 1, reason = ?"
-            " where website = ? and state != 'ended'",
+            "/* cluster_tables.change */ update cluster_copy set changes = changes + 1, reason = ?,"
+            " held_ms = 1000 * strftime('%s', 'now') where website = ? and state != 'ended'",
             (reason, website),
         )
 
@@ -220,22 +220,22 @@ def unload(connection: sqlite3.Connection, days: Unloaded) -> None:
 def begin_load(connection: sqlite3.Connection, copy: Copy, now_ms: int) -> None:
     """Record that unloaded days of a copy, whose rows are deleted, are put back: nothing is unloaded for a day."""
     connection.execute(
-        "/* cluster_tables.begin_load */ update cluster_copy set loaded_ms = ? where copy = ?", (now_ms, copy.copy)
+        "/* cluster_tables.begin_load */ update cluster_copy set held_ms = ? where copy = ?", (now_ms, copy.copy)
     )
 
 
 def end_load(connection: sqlite3.Connection, copy: Copy) -> None:
     """Record that days may be unloaded again, unless they are put back once more."""
     connection.execute(
-        "/* cluster_tables.end_load */ update cluster_copy set loaded_ms = 0 where copy = ? and loaded_ms = ?",
-        (copy.copy, copy.loaded_ms),
+        "/* cluster_tables.end_load */ update cluster_copy set held_ms = 0 where copy = ? and held_ms = ?",
+        (copy.copy, copy.held_ms),
     )
 
 
 def loading_end(connection: sqlite3.Connection, website: int) -> int:
     """Return the day before which rows are of days that are put back, and not complete; 0 where there are none."""
     copy = copy_of(connection, website) if exist(connection) else None
-    return copy.own_day if copy is not None and copy.loaded_ms else 0
+    return copy.own_day if copy is not None and copy.held_ms else 0
 
 
 def load(connection: sqlite3.Connection, days: Unloaded) -> None:

@@ -330,7 +330,7 @@ class Lean:
         assert own.reports.by_clickhouse == by_clickhouse
         await twin.close()
         # No day leaves that was compared before the change.
-        connection.execute("update cluster_copy set loaded_ms = 0")
+        connection.execute("update cluster_copy set held_ms = 0")
         day, version = retention.next_day(connection, WEBSITE, TODAY - KEEP)
         with transaction(connection):
             number = copy_of(connection, WEBSITE).copy
@@ -349,6 +349,8 @@ class Lean:
             change(connection, WEBSITE, "import")
         with pytest.raises(join.Ended):
             join._check(connection, WEBSITE, copy)
+        # A day later.
+        connection.execute("update cluster_copy set held_ms = 0")
         self.patch.setattr(joiner, "QUIET_S", 0)
         # Steps that are left need all events.
         connection.execute("update deletion set state = 'running' where number = 1")
