@@ -320,7 +320,9 @@ NOT_FROM_CLIENTS = {
     "importer.py: self._value(self._token_name) != self._token": "a token that an import stored in the database",
     "reader_process.py: source.digest != digest": "the content of a file of the owner's own",
     "control.py: digests == self._copied": "the content of tables, without a key",
-    "control.py: digests[1] == self._copied[1]": "the content of tables, without a key",
+    "control.py: digests != self._copied": "the content of tables, without a key",
+    "control.py: digests[1] != self._copied[1]": "the content of tables, without a key",
+    "load.py: await digest_of(_rows(connection, website, days)) != (stored.events, stored.digest)": "as in archive.py",
     "unloader.py: stored == await digest_of(exported(client, copy.copy, offset_ms, days))": "events, without a key",
     "archive.py: await digest_of(read) == (days.events, days.digest)": "events, without a key",
 }
