@@ -200,9 +200,9 @@ async def test_a_failing_request_is_rolled_back(app: App) -> None:
 async def test_a_request_is_one_transaction(app: App) -> None:
     """What is written last fails: nothing of the request is stored."""
     website = await app.website()
-    refuse_rows(app, "account_usage")
-    assert (await app.collect(view(website, event_id="once"))).status == 500
-    for table in ("event", "visit", "total_15m", "event_id"):
+    refuse_rows(app, "page_title")
+    assert (await app.collect(view(website, event_id="once", title="Home"))).status == 500
+    for table in ("event", "visit", "total_15m", "event_id", "account_usage"):
         assert app.sql(f"select count(*) from {table}") == [(0,)]
 
 
