@@ -38,13 +38,13 @@ async def settle(client: Client, website: int, day: int, last_id: int) -> int:
     """Settle a day of a website, with the events up to an id; return their number. Raises Refused, NoAnswer."""
     # A server that is new, or was away, lacks events that the others have.
     await client.sync("event", "settled", "settled_day")
-    known = await settled_days(client, website, last_id, day)
+    versions = await settled_days(client, website, last_id, day)
     place = f"website = {website} and day = {day}"
     # Rows of an attempt that was never named, or is still being written, have a version of their own.
     (attempted,) = (await client.rows(f"select max(version) from settled where {place}", {}))[0]
-    version = 1 + max([attempted, *(settled.version for settled in known)])
+    version = 1 + max([attempted, *(settled.version for settled in versions)])
     day_scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
-    source = Traffic(day_scope, last_id, known).source(_COLUMNS)
+    source = Traffic(day_scope, last_id, versions).source(_COLUMNS)
     names, stored = ", ".join(_COLUMNS), f"{place} and version = {version}"
     await client.execute(
         f"insert into settled (website, version, day, visitor, ts, id, type, {names})"

@@ -56,8 +56,8 @@ class Cleaner(PeriodicWorker):
 
 def _has_lost_copies(connection: sqlite3.Connection) -> bool:
     """Return whether there is a copy of a website that was deleted, or whose days begin at another time."""
-    found = connection.execute(f"/* cleaner.lost */ select 1 from cluster_copy where {_LOST} limit 1")
-    return found.fetchone() is not None
+    rows = connection.execute(f"/* cleaner.lost */ select 1 from cluster_copy where {_LOST} limit 1")
+    return rows.fetchone() is not None
 
 
 def _end_lost_copies(connection: sqlite3.Connection) -> None:

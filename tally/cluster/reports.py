@@ -76,14 +76,14 @@ class FollowReports:
             own = asked if scopes else (number, *asked[1:])
             try:
                 await self._servers.sync(number)
-                found = await _ask(clickhouse, name, own, lambda scope: _later(scope, bound_ms, number))
+                answer = await _ask(clickhouse, name, own, lambda scope: _later(scope, bound_ms, number))
                 if any(scope.from_ms < bound_ms for scope in scopes):
                     early = await _ask(self._sqlite, name, asked, lambda scope: _earlier(scope, bound_ms))
-                    found = _sum(early, found)
-                if isinstance(found, Heatmap):
+                    answer = _sum(early, answer)
+                if isinstance(answer, Heatmap):
                     # Texts are in the file alone: of no days it has nothing else.
                     page = (range(0) if isinstance(one, range) else one for one in asked)
-                    found = found._replace(texts=(await self._of_sqlite(name, *page)).texts)
+                    answer = answer._replace(texts=(await self._of_sqlite(name, *page)).texts)
                 is_whole = await self._shipper.is_whole(client)
             except (ApiError, Refused, NoAnswer):
                 if requester.is_gone():
@@ -92,7 +92,7 @@ class FollowReports:
                 now, now_ms = await self._copy_of(website)
                 if is_whole and now is not None and (_same(now), now_ms) == (_same(copy), offset_ms):
                     self.by_clickhouse += 1
-                    return found
+                    return answer
         self.by_sqlite += 1
         if copy is None or not copy.unloaded:
             return await self._of_sqlite(name, *asked)

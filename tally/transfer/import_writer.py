@@ -449,14 +449,14 @@ def restore(connection: sqlite3.Connection, website: int, lines: Sequence[Line],
     transaction of the caller. Their days have no events but those that were restored. counts: whether experiments are
     counted, as they are not where their counts have stayed."""
     tested = {line.ts_ms // DAY_MS for line in lines if line.type in WITH_EXPERIMENT}
-    known = {} if counts else {day: experiments.stored_day(connection, website, day) for day in tested}
+    counted = {} if counts else {day: experiments.stored_day(connection, website, day) for day in tested}
     _reopen(connection, website, lines)
     # A search for labels that no row has may be under way.
     count_row_change(connection)
     visits = Visits(website)
     visits.load(connection, visitors_of(lines), None)
     _Restored(connection, website, Labels(), visits, UsedValues(), 0).take_events(lines)
-    for day, stored in known.items():
+    for day, stored in counted.items():
         experiments.store_day(connection, website, day, stored)
 
 
