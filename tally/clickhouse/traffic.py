@@ -1,8 +1,9 @@
 """SQL of the figures of traffic: key figures, time series, lists of values, entry and exit pages, conversions.
 
-The events of E are first counted by visit, and by value of a field where a list is asked for; all else are sums over
-visits. A conversion is an event of E that matches the filters of a goal; how often each of its values occurs is
-returned, and these are added up as decimal numbers in Python, as the SQLite engine does.
+The events of E are counted by day, and by value of a field where a list is asked for; all else are sums over days. So
+a visitor is a number in the set of a day: pairs with the day, and groups of visits, take two to five times as long. A
+conversion is an event of E that matches the filters of a goal; how often each of its values occurs is returned, and
+these are added up as decimal numbers in Python, as the SQLite engine does.
 """
 
 from collections.abc import Sequence
@@ -19,8 +20,15 @@ from tally.rollups.imported_sums import OF_DAY_MS
 from tally.timestamps import DAY_MS
 
 _FIGURES = ", ".join(Stats._fields)
-_VISIT = ("v_start", "v_ms", "v_views", "v_events")
-_IS_BOUNCE = "counts and views = 1 and others = 0"
+_VISIT = ("v_start", "v_views", "v_events", "v_ms")
+# The visits of events of a day, each once, and the columns of Stats over them.
+_VISITS = f"groupUniqArrayIf((visitor, {', '.join(_VISIT)}), {{}}) as v"
+_OF_VISITS = (
+    "sum(length(v)) as visits, sum(arrayCount(x -> x.3 = 1 and x.4 = 0, v)) as bounces,"
+    " sum(arraySum(x -> x.3, v)) as visit_views, toInt64(sum(arraySum(x -> x.5, v))) as visit_ms"
+)
+_EVENTS = f"uniqExact(visitor) as people, countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted"
+_NO_VISITS = "0 as visits, 0 as bounces, 0 as visit_views, toInt64(0) as visit_ms"
 # Of the rows of imported sums.
 _TIME_OF_SUMS = f"toInt64(day) * {DAY_MS} + {OF_DAY_MS}"
 _NO_AMOUNTS = "([''], [toUInt64(0)])"
@@ -35,19 +43,38 @@ _RATIO_BITS = 31
 
 
 def _goal_columns(parameters: Parameters, goals: Sequence[Goal]) -> tuple[str, str]:
-    """Return the columns of each goal of a visit, and those over visits."""
-    of_visit = over_visits = ""
+    """Return the columns of each goal of a day, and those over days."""
+    of_day = over_days = ""
     for n, goal in enumerate(goals):
         matches = condition(goal.filters, parameters)
-        of_visit += f", countIf({matches}) as c{n}"
-        over_visits += f", sum(c{n}) as conversions{n}, uniqExactIf((day, visitor), c{n} > 0) as converted{n}"
+        of_day += f", countIf({matches}) as c{n}, uniqExactIf(visitor, {matches}) as p{n}"
+        over_days += f", sum(c{n}) as conversions{n}, sum(p{n}) as converted{n}"
         if goal.value is None:
-            over_visits += f", {_NO_AMOUNTS} as amounts{n}"
+            over_days += f", {_NO_AMOUNTS} as amounts{n}"
         else:
             value = property_value(goal.value, parameters)
-            of_visit += f", sumMapIf([{value}], [toUInt64(1)], {matches}) as a{n}"
-            over_visits += f", sumMap(a{n}.1, a{n}.2) as amounts{n}"
-    return of_visit, over_visits
+            of_day += f", sumMapIf([{value}], [toUInt64(1)], {matches}) as a{n}"
+            over_days += f", sumMap(a{n}.1, a{n}.2) as amounts{n}"
+    return of_day, over_days
+
+
+def _daily(
+    parameters: Parameters,
+    traffic: Traffic,
+    by: str,
+    more: str,
+    columns: Sequence[str],
+    goals: Sequence[Goal] = (),
+    also: str = "",
+) -> str:
+    """Return a subquery of `val`, an expression on events, day and more columns of the events of E, by value and day.
+
+    columns: those that the expressions are on; also: one more condition on events.
+    """
+    source = traffic.source(columns, goals)
+    return (
+        f"(select {by} as val, day, {more} from {source} where {traffic.matches(parameters)}{also} group by val, day)"
+    )
 
 
 def conversions(goal: Goal, columns: Sequence[Any]) -> Conversions:
@@ -75,23 +102,18 @@ def figures(
 ) -> str:
     """Return SQL of rows (val, the fields of Stats, three columns of each goal) by a field, "" for one row; of some
     values, or of all. Those of visits are 0 unless `has_visits`."""
-    by = field or "''"
+    by = f"toString({field})" if field else "''"
     columns = [field] * bool(field) + [*_VISIT] * has_visits
-    of_visit, over_visits = _goal_columns(parameters, goals)
-    visit = "0 as counts, 0 as views, 0 as others, 0 as ms"
-    if has_visits:
-        visit = f"{traffic.begins} as counts, any(v_views) as views, any(v_events) as others, any(v_ms) as ms"
+    of_day, over_days = _goal_columns(parameters, goals)
+    more = _EVENTS + (f", {_VISITS.format(traffic.begins)}" if has_visits else "") + of_day
     some, some_sums = "", ""
     if values is not None:
         chosen = parameters.texts(values)
-        some, some_sums = f" and has({chosen}, toString({by}))", f" and has({chosen}, toString(value))"
+        some, some_sums = f" and has({chosen}, {by})", f" and has({chosen}, toString(value))"
     counted = (
-        f"select val, uniqExact((day, visitor)) as visitors, sum(viewed) as pageviews, sum(acted) as events,"
-        f" countIf(counts) as visits, countIf({_IS_BOUNCE}) as bounces, sumIf(views, counts) as visit_views,"
-        f" toInt64(sumIf(ms, counts)) as visit_ms{over_visits} from (select toString({by}) as val, day, visitor,"
-        f" countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted, {visit}{of_visit}"
-        f" from {traffic.source(columns, goals)} where {traffic.matches(parameters)}{some}"
-        f" group by val, day, visitor{', v_start' * has_visits}) group by val"
+        "select val, sum(people) as visitors, sum(viewed) as pageviews, sum(acted) as events,"
+        f" {_OF_VISITS if has_visits else _NO_VISITS}{over_days}"
+        f" from {_daily(parameters, traffic, by, more, columns, goals, some)} group by val"
     )
     # What a value has without visits are no figures of visits; what all traffic has are.
     visits = [f"if({'1' if not field else 'visits > 0'}, {name}, 0)" for name in ("bounces", "toInt64(duration_ms)")]
@@ -111,19 +133,17 @@ def series(parameters: Parameters, traffic: Traffic, begins: Sequence[int], goal
     begins: of the buckets, in order. goals: no more than one.
     """
     bucket = f"roundDown({{}}, [{', '.join(f'toInt64({begin})' for begin in begins)}])"
-    of_visit, over_visits = _goal_columns(parameters, goals)
+    of_day, over_days = _goal_columns(parameters, goals)
     none = _NO_CONVERSIONS * len(goals)
+    daily = _daily(parameters, traffic, bucket.format("ts"), _EVENTS + of_day, (), goals)
     events = (
-        f"select b, uniqExact((day, visitor)) as visitors, 0 as visits, sum(viewed) as pageviews,"
-        f" sum(acted) as events{over_visits} from (select {bucket.format('ts')} as b, day, visitor,"
-        f" countIf({IS_VIEW}) as viewed, countIf(not {IS_VIEW}) as acted{of_visit}"
-        f" from {traffic.source((), goals)} where {traffic.matches(parameters)} group by b, day, visitor) group by b"
+        "select val as b, sum(people) as visitors, 0 as visits, sum(viewed) as pageviews, sum(acted) as events"
+        f"{over_days} from {daily} group by val"
     )
     # A visit counts in the bucket in which it begins, also where no event of it in that bucket matches.
-    visits = (
-        f"select {bucket.format('v_start')} as b, 0, uniqExact((day, visitor, v_start)), 0, 0{none}"
-        f" from {traffic.source(['v_start'])} where {traffic.matches(parameters)} and {traffic.begins} group by b"
-    )
+    more, begins_there = "uniqExact((visitor, v_start)) as begun", f" and {traffic.begins}"
+    daily = _daily(parameters, traffic, bucket.format("v_start"), more, ["v_start"], also=begins_there)
+    visits = f"select val, 0, sum(begun), 0, 0{none} from {daily} group by val"
     of_sums = f"{bucket.format(_TIME_OF_SUMS)}, visitors, visits, pageviews, events{none}"
     return (
         f"select b, sum(visitors), sum(visits), sum(pageviews), sum(events){_ADDED_UP.format(0) * len(goals)}"
@@ -180,12 +200,11 @@ def visit_pages(
     """Return SQL of (page, visits, bounces, views, ms): the visits without a page, if there are any, and the first
     pages; or of some pages."""
     some = "" if values is None else f" where has({parameters.texts(values)}, val)"
-    sums = traffic.sums(field, "toString(value), visits, bounces, if(visits > 0, pageviews, 0), duration_ms")
+    sums = traffic.sums(field, "toString(value), visits, bounces, if(visits > 0, pageviews, 0), toInt64(duration_ms)")
+    daily = _daily(parameters, traffic, f"toString({field})", _VISITS.format(traffic.begins), [field, *_VISIT])
     return (
-        "select val, sum(number) as visits, sum(bounces), sum(views), sum(ms) from ("
-        f"select toString(any({field})) as val, toUInt64(1) as number, toUInt64(any(v_views) = 1 and any(v_events) = 0)"
-        " as bounces, toUInt64(any(v_views)) as views, toUInt64(any(v_ms)) as ms"
-        f" from {traffic.source([field, *_VISIT])} where {traffic.matches(parameters)} and {traffic.begins}"
-        f" group by day, visitor, v_start{sums}){some} group by val order by val = '' desc, visits desc, val"
+        "select val, sum(number) as visits, sum(alone), sum(views), sum(ms) from (select val, visits as number, bounces"
+        f" as alone, visit_views as views, visit_ms as ms from (select val, {_OF_VISITS} from {daily} group by val)"
+        f" where number > 0{sums}){some} group by val order by val = '' desc, visits desc, val"
         f" limit {limit + 1 if values is None else len(values)}"
     )
