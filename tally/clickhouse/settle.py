@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from tally.clickhouse import schema
 from tally.clickhouse.client import Client
-from tally.clickhouse.visits import PROPERTIES, VISIT_COLUMNS, SettledDay, Traffic
+from tally.clickhouse.visits import PROPERTIES, VISIT_COLUMNS, Traffic, TrafficDay
 from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS, PAGES
 from tally.timestamps import DAY_MS
@@ -21,30 +21,31 @@ class NotSettled(Exception):
     """A version of a day does not have as many events as the day."""
 
 
-async def settled_days(client: Client, website: int, last_id: int, day: int | None = None) -> list[SettledDay]:
-    """Return the settled days of a website, up to an id; of all days, or one."""
+async def traffic_days(client: Client, website: int, last_id: int, day: int | None = None) -> list[TrafficDay]:
+    """Return the days of a website that have events, up to an id; of all days, or one."""
     place = f"website = {website}" + ("" if day is None else f" and day = {day}")
     rows = await client.rows(
-        "select day, version, last_id, newest > last_id from (select day, max(settled_day.version) as version,"
-        " argMax(settled_day.last_id, settled_day.version) as last_id from settled_day"
-        f" where {place} group by day) as own left join (select day, max(id) as newest from event"
-        f" where {place} and id <= {last_id} group by day) as arrived using day",
+        "select day, version, last_id, newest > last_id as is_late, if(is_late, settled + arrived, 0) from (select day,"
+        " max(settled_day.version) as version, argMax(settled_day.last_id, settled_day.version) as last_id,"
+        f" argMax(settled_day.events, settled_day.version) as settled from settled_day where {place} group by day)"
+        f" as own full join (select day, max(id) as newest, count() as arrived from event where {place}"
+        f" and id <= {last_id} group by day) as latest using day",
         {},
     )
-    return [SettledDay(day, version, last, bool(late)) for day, version, last, late in rows]
+    return [TrafficDay(day, version, last, bool(late), events) for day, version, last, late, events in rows]
 
 
 async def settle(client: Client, website: int, day: int, last_id: int) -> int:
     """Settle a day of a website, with the events up to an id; return their number. Raises Refused, NoAnswer."""
     # A server that is new, or was away, lacks events that the others have.
     await client.sync("event", "settled", "settled_day")
-    versions = await settled_days(client, website, last_id, day)
+    days = await traffic_days(client, website, last_id, day)
     place = f"website = {website} and day = {day}"
     # Rows of an attempt that was never named, or is still being written, have a version of their own.
     (attempted,) = (await client.rows(f"select max(version) from settled where {place}", {}))[0]
-    version = 1 + max([attempted, *(settled.version for settled in versions)])
+    version = 1 + max([attempted, *(one.version for one in days)])
     day_scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
-    source = Traffic(day_scope, last_id, versions).source(_COLUMNS)
+    source = Traffic(day_scope, last_id, days).source(_COLUMNS)
     names, stored = ", ".join(_COLUMNS), f"{place} and version = {version}"
     await client.execute(
         f"insert into settled (website, version, day, visitor, ts, id, type, {names})"
