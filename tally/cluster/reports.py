@@ -6,7 +6,8 @@ batch that was committed before the question. Where figures begin before those d
 both are added up: no visitor and no visit is of two days. Whether the copy is still the website's is read before the
 question and after the answer, since an import or the expiry of events may end it meanwhile; and after the answer,
 whether ClickHouse still has what was shipped, since tables that were emptied meanwhile answer as well. What needs no
-events, or is in memory, is always SQLite's.
+events, or is in memory, is always SQLite's: key figures and series without filters are sums of totals, which it has of
+all days.
 
 Of days that ClickHouse alone has (tally/cluster/unloader.py), SQLite has totals: where ClickHouse does not answer,
 these answer key figures and series without filters, and other questions have no answer for the time being.
@@ -15,6 +16,7 @@ these answer key figures and series without filters, and other questions have no
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -37,6 +39,8 @@ _RETRY_S = 10
 _MAX_UNSETTLED = 5_000_000
 # Their answers are sums over days.
 _ADDED_UP = frozenset(("stats", "goal_stats", "goals", "timeseries", "goal_timeseries", "overview"))
+# Without filters they are sums of SQLite's totals, but for parts of days.
+_OF_TOTALS = frozenset(("stats", "timeseries", "overview"))
 # SQLite answers them without events, or not at all.
 _BY_TOTALS = frozenset(("stats", "timeseries", "overview", "heatmap", "heatmap_pages"))
 
@@ -64,6 +68,11 @@ class FollowReports:
         requester = next(one for one in asked if isinstance(one, Requester))
         scopes, ranges = [*_scopes(asked)], [one for one in asked if isinstance(one, range)]
         website = scopes[0].website if scopes else asked[0]
+        if name in _OF_TOTALS and not any(scope.filters for scope in scopes):
+            with suppress(BeyondRetention):
+                answer = await self._of_sqlite(name, *asked)
+                self.by_sqlite += 1
+                return answer
         copy, offset_ms = await self._copy_of(website)
         last_id = self._changes.last_id
         if (
