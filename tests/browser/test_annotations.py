@@ -85,8 +85,14 @@ def test_an_annotation_is_added_by_the_keyboard_and_shared(site: SampleServer, s
     page.get_by_label("Text").fill("Newsletter")
     page.get_by_label("Text").press("Enter")
     expect(page.get_by_role("button", name="Newsletter,")).to_be_visible()
-    page.get_by_role("button", name="Newsletter,").focus()
+    mark = page.get_by_role("button", name="Newsletter,")
+    mark.focus()
     expect(page.locator(".chart-mark-text")).to_be_visible()
+    # The focus stays when the chart is drawn again.
+    drawn = mark.element_handle()
+    page.set_viewport_size({"width": 420, "height": 844})
+    page.wait_for_function("(mark) => !mark.isConnected", arg=drawn)
+    expect(mark).to_be_focused()
 
     headers = {"Sec-Fetch-Site": "same-origin"}
     answer = page.request.post(

@@ -114,6 +114,18 @@ def test_a_goal_is_chosen_and_left_with_the_keyboard(site: SampleServer, owner: 
     expect(page).not_to_have_url(re.compile("goal=|filter_"))
 
 
+def test_a_chart_that_arrives_before_its_figures(site: SampleServer, owner: Any, goal: str) -> None:
+    page = owner
+    page.goto(f"{site.url}/websites/{site.website}?period=30d")
+    held: list[Any] = []
+    page.route(re.compile(r"/stats\?.*goal="), lambda route: held.append(route))
+    page.locator(".goal").click()
+    expect(page.locator(".legend-item").first).to_contain_text("Conversions, ")
+    held[0].continue_()
+    expect(page.locator(".figures .figure polyline").first).to_be_attached()
+    expect(page.locator(".figures .figure").first).to_contain_text("Conversions")
+
+
 def test_all_values_and_the_map_are_of_conversions(site: SampleServer, owner: Any, goal: str) -> None:
     page = owner
     page.goto(f"{site.url}/websites/{site.website}?period=30d&goal={goal}&all=pathname")
