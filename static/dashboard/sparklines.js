@@ -83,7 +83,10 @@ function line(rows, count, isOpen) {
  */
 export function drawFigureSparks(root, rows, isOpen) {
   for (const figure of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("button.figure"))) {
-    const { points } = pointsOf(rows, figure.dataset.figure || "", isOpen);
+    const name = figure.dataset.figure || "";
+    // Figures of the last goal stay until those of the chosen one arrive.
+    if (rows.some((row) => !(name in row))) continue;
+    const { points } = pointsOf(rows, name, isOpen);
     figure
       .querySelector(".figure-spark")
       ?.replaceChildren(

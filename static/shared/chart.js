@@ -6,7 +6,7 @@
 // dashed. A line ends before the bucket that is not over, which is a point of its own: it is not a fall. What it is likely
 // to have at its end is a hollow point at the end of a dashed line. Future buckets are not drawn. For the keyboard and for screen readers the chart is a slider over its buckets.
 
-import { fill, h, loadStylesheet } from "./dom.js";
+import { fill, h, loadStylesheet, refill } from "./dom.js";
 import { validLanguage } from "./formats.js";
 import { texts } from "./messages.js";
 import { coloursAt, onColourChange } from "./theme.js";
@@ -90,7 +90,7 @@ export function chart(host) {
     const own = data.marks || [];
     marks.hidden = !own.length;
     const places = own.map((mark) => plot.valToPos(mark.at, "x") + plot.over.offsetLeft);
-    fill(
+    refill(
       marks,
       own.map((mark, i) => {
         const x = places[i];
@@ -98,7 +98,8 @@ export function chart(host) {
         const isAlone = places.every((other, j) => j === i || Math.abs(other - x) > 2 * MARK_TEXT_PX);
         const label = `${mark.label}, ${data.when?.(mark.at)}`;
         const open = () => data.openMark?.(mark);
-        const button = h("button", { class: "chart-mark", type: "button", "aria-label": label, onclick: open });
+        const props = { class: "chart-mark", type: "button", "aria-label": label, onclick: open };
+        const button = h("button", { ...props, dataset: { key: String(mark.at) } });
         const side = x > state.width / 2 ? "chart-mark-text left" : "chart-mark-text";
         const item = h(
           "li",

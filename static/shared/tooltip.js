@@ -9,6 +9,8 @@ const AFTER_MS = 350;
 let box = null;
 /** @type {Element | null} */
 let shownFor = null;
+/** @type {DOMRect | null} */
+let shownAt = null;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
 
@@ -47,7 +49,7 @@ function show(element, content) {
   if (!element.isConnected) return;
   if (!box) {
     box = h("div", { class: "hint", popover: "manual", "aria-hidden": "true" });
-    addEventListener("scroll", () => hide(shownFor), { passive: true, capture: true });
+    addEventListener("scroll", hideMoved, { passive: true, capture: true });
     addEventListener("keydown", (event) => event.key === "Escape" && hide(shownFor), { capture: true });
   }
   (element.closest("dialog") || document.body).append(box);
@@ -55,7 +57,14 @@ function show(element, content) {
   // Browsers without popovers show a fixed box above the page.
   box.showPopover?.();
   shownFor = element;
-  place(element.getBoundingClientRect());
+  shownAt = element.getBoundingClientRect();
+  place(shownAt);
+}
+
+/** Hides the tooltip of an element that has moved: events of scrolls also come late, and from other areas. */
+function hideMoved() {
+  const at = shownFor?.getBoundingClientRect();
+  if (at && (at.left !== shownAt?.left || at.top !== shownAt.top)) hide(shownFor);
 }
 
 /**

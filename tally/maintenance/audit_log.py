@@ -4,6 +4,7 @@ The table is read, so that a line is logged after the commit of its change alone
 written while no server runs, or in the second before a process is killed, is in the table alone.
 """
 
+import asyncio
 import json
 from functools import partial
 
@@ -19,19 +20,22 @@ class AuditLog:
 
     def __init__(self, database: NodeDatabase, clock: Clock, number: int) -> None:
         self._database, self._clock, self._number = database, clock, number
+        # The last call may come while another one reads.
+        self._writing = asyncio.Lock()
 
     async def write(self, *, is_last: bool = False) -> None:
         """Log what was written since the last call. Raises ApiError 503.
 
         A line that counts further changes of the current second waits for its end, unless `is_last`.
         """
-        self._number, lines = await self._database.read(partial(audit.written_after, number=self._number))
-        second = self._clock.wall_ms() // SECOND_MS
-        for line in lines:
-            if line.entry.action == audit.MORE and line.ms // SECOND_MS == second and not is_last:
-                break
-            self._number = line.number
-            _log(line)
+        async with self._writing:
+            self._number, lines = await self._database.read(partial(audit.written_after, number=self._number))
+            second = self._clock.wall_ms() // SECOND_MS
+            for line in lines:
+                if line.entry.action == audit.MORE and line.ms // SECOND_MS == second and not is_last:
+                    break
+                self._number = line.number
+                _log(line)
 
 
 def _log(line: audit.Line) -> None:

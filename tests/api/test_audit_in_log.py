@@ -11,6 +11,7 @@ import pytest
 
 from tally.accounts.api_keys import Grant
 from tally.accounts.audit import MAX_SINGLY, MORE, Entry, by_command, record
+from tally.maintenance.audit_log import AuditLog
 from tally.timestamps import HOUR_MS
 from tally.web import components
 from tests.support.app import OWNER, App, MakeApp
@@ -30,9 +31,7 @@ def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
 
 async def wait_for(number: int, logged: Logged) -> list[dict[str, Any]]:
     """Return the fields of what is logged, once there are so many lines."""
-    for _ in range(500):
-        if len(logged()) >= number:
-            break
+    while len(logged()) < number:
         await asyncio.sleep(0.02)
     # Nothing more follows.
     await asyncio.sleep(0.1)
@@ -59,6 +58,18 @@ async def test_each_line_is_logged_once(make_app: MakeApp, logged: Logged) -> No
     await app.restart()
     await browser.log_in()
     assert [one["action"] for one in (await wait_for(4, logged))[3:]] == ["sign_in"]
+
+
+async def test_the_last_call_may_come_while_another_one_reads(
+    make_app: MakeApp, logged: Logged, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = await make_app()
+    await logged_in(app)
+    await wait_for(1, logged)
+    caplog.clear()
+    audit_log = AuditLog(app.database, app.clock, 0)
+    await asyncio.gather(audit_log.write(), audit_log.write(is_last=True))
+    assert [one["action"] for one in logged()] == ["sign_in"]
 
 
 async def test_a_change_that_is_not_committed_is_not_logged(make_app: MakeApp, logged: Logged) -> None:

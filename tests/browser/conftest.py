@@ -114,6 +114,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
         yield one
 
 
+@pytest.fixture(autouse=True)
+def _nothing_stays_saved(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Delete after each test, also a failed one, what it saved on the `site` that its file shares."""
+    yield
+    if "site" in request.fixturenames:
+        request.getfixturevalue("site").delete_saved()
+
+
 @pytest.fixture(scope="module")
 def journeys(site: SampleServer) -> None:
     """Send journeys to the second website of `site`, and make it the website that tests open."""

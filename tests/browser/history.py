@@ -8,6 +8,7 @@ import atexit
 import json
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ COUNTRIES = ["US", "US", "DE", "DE", "FR", "JP", "SG", None]
 AGENTS = [("Chrome", "Windows", "desktop"), ("Safari", "iOS", "mobile"), ("Firefox", "Linux", "desktop")]
 DAYS, VISITORS_A_DAY = 70, 9
 DAY_S = 86_400
+KEY = ("--name", "tests", "--scope", "read", "--scope", "manage")
 
 
 def late_times_ms() -> list[int]:
@@ -49,6 +51,19 @@ class SampleServer:
     def __init__(self, server: Server, key: str, website: str, empty: str, second: str) -> None:
         self.server, self.key, self.website, self.empty, self.second = server, key, website, empty, second
         self.url = server.url
+
+    def delete_saved(self) -> None:
+        """Delete all goals, funnels, segments, annotations and share links, through the server, which caches them."""
+        with closing(sqlite3.connect(self.server.db)) as connection:
+            saved = connection.execute(
+                "select website.id, kind || 's', definition.id from definition join website on website = number"
+                " union all select website.id, 'share-links', share_link.id"
+                " from share_link join website on website = number"
+            ).fetchall()
+        for website, kind, id in saved:
+            path = f"/api/v1/websites/{website}/{kind}/{id}"
+            answer = self.server.request("DELETE", path, headers={"Authorization": f"Bearer {self.key}"})
+            assert answer.status == 204, answer.text
 
     def ask(self, question: str) -> Any:
         """Return the JSON of a read API request about the website."""
@@ -101,7 +116,7 @@ def sample() -> Sample:
     website = run(db, "website", "add", "example.com", "--name", f"Example {IMG}")
     empty = run(db, "website", "add", "empty.example")
     second = run(db, "website", "add", "second.example")
-    key = run(db, "key", "create", "--name", "tests")
+    key = run(db, "key", "create", *KEY)
     file = folder / "history.ndjson"
     file.write_text("".join(json.dumps(event) + "\n" for event in history(time.time())))
     run(db, "import", str(file), "--website", website)

@@ -310,6 +310,11 @@ def test_entry_and_exit_pages(site: SampleServer, dashboard: Dashboard, tab: str
     expect(page.locator(".hint")).to_contain_text(
         f"Click to filter by visits that {'begin' if tab == 'entry' else 'end'} on this page"
     )
+    # A scroll hides it where its row moves.
+    page.evaluate("dispatchEvent(new Event('scroll'))")
+    expect(page.locator(".hint")).to_be_visible()
+    page.evaluate("scrollBy(0, 200)")
+    expect(page.locator(".hint", has_text=what)).to_have_count(0)
     page.locator(".card-pages").get_by_role("button", name=f"All {tab} pages").click()
     found = page.locator("dialog tbody tr")
     expect(found).to_have_count(len(site.ask(f"{tab}-pages?limit=1000&{range_query(30)}")["data"]))

@@ -306,7 +306,7 @@ def test_a_segment_is_changed_by_keyboard(
     path = f"{site.url}/api/account/websites/{site.website}/segments"
     headers = {"Sec-Fetch-Site": "same-origin"}
     sent = {"name": "Prices", "filters": ["filter_pathname=/pricing"]}
-    made = page.request.post(path, data=sent, headers=headers).json()["data"]["id"]
+    page.request.post(path, data=sent, headers=headers)
     page.get_by_role("button", name=segments, exact=True).press("Enter")
     page.get_by_role("button", name=edit, exact=True).press("Enter")
     editor = page.get_by_role("dialog").last
@@ -327,7 +327,6 @@ def test_a_segment_is_changed_by_keyboard(
     expect(page.get_by_role("dialog")).to_contain_text(chip)
     (saved,) = site.ask("segments")["data"]
     assert saved["filters"] == ["filter_pathname=/pricing", "filter_country=DE"]
-    page.request.delete(f"{path}/{made}", headers=headers)
 
 
 def test_share_links_have_no_segments(site: SampleServer, open_page: OpenPage) -> None:

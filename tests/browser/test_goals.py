@@ -118,8 +118,6 @@ def test_mistakes_in_a_goal_are_shown_at_their_fields(site: SampleServer, open_p
     expect(page.get_by_text("Goal saved.")).to_be_visible()
     (own,) = site.ask("goals")["data"]
     assert (own["value"], own["currency"]) == (None, None)
-    path = f"{site.url}/api/account/websites/{site.website}/goals/{own['id']}"
-    assert page.request.delete(path, headers={"Sec-Fetch-Site": "same-origin"}).ok
     page.problems.discard("status of 400")
 
 
@@ -174,13 +172,10 @@ def test_what_the_server_refuses_is_said_in_the_language_of_the_page(
     path = f"{site.url}/api/account/websites/{site.website}/goals"
     goal = {"name": "One", "type": "event", "match": ["filter_event_name=one"], "value": None, "currency": None}
     headers = {"Sec-Fetch-Site": "same-origin"}
-    made = []
-    while (answer := page.request.post(path, data=goal, headers=headers)).status == 201:
-        made.append(answer.json()["data"]["id"])
+    while page.request.post(path, data=goal, headers=headers).status == 201:
+        pass
     submit.click()
     expect(dialog).to_contain_text(words[3])
-    for id in made:
-        assert page.request.delete(f"{path}/{id}", headers=headers).ok
 
 
 @pytest.mark.parametrize(
@@ -229,8 +224,6 @@ def test_a_goal_is_written_by_keyboard_from_what_has_arrived(
     form.locator("[name=type]").select_option("page")
     expect(form.locator("#goal-names option[value='/pricing']")).to_have_count(1)
     expect(form.locator("#goal-names option[value=signup]")).to_have_count(0)
-    path = f"{site.url}/api/account/websites/{site.website}/goals/{own['id']}"
-    assert page.request.delete(path, headers={"Sec-Fetch-Site": "same-origin"}).ok
 
 
 def test_a_funnel_is_saved_shown_and_deleted(site: SampleServer, open_page: OpenPage) -> None:
@@ -267,14 +260,12 @@ def add_by_api(site: SampleServer, page: Any, **fields: Any) -> str:
 def test_settings_say_from_which_property_a_goal_has_its_value(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     match = ["filter_event_name=order"]
-    goal = add_by_api(site, page, name="Order", type="event", match=match, value="value", currency="EUR")
+    add_by_api(site, page, name="Order", type="event", match=match, value="value", currency="EUR")
     page.goto(f"{site.url}/websites/{site.website}/settings/goals")
     row = page.get_by_role("listitem").filter(has_text="Order")
     expect(row).to_contain_text("Event: Event name is order, value from the property value, in EUR")
     last, button = row.bounding_box(), page.get_by_role("button", name="Add goal").bounding_box()
     assert button["y"] >= last["y"] + last["height"] + 8
-    path = f"{site.url}/api/account/websites/{site.website}/goals/{goal}"
-    assert page.request.delete(path, headers={"Sec-Fetch-Site": "same-origin"}).ok
 
 
 def test_a_goal_is_a_step_of_a_funnel(site: SampleServer, open_page: OpenPage) -> None:

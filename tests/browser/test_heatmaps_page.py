@@ -18,7 +18,7 @@ from playwright.sync_api import expect
 from tests.browser.accessibility import violations, violations_in_each_scheme
 from tests.browser.browsers import SIZES, ZONE, OpenPage, Problems, exported, exported_text
 from tests.browser.customer_site import Pages
-from tests.browser.history import EMAIL, PASSWORD, SampleServer, run
+from tests.browser.history import EMAIL, KEY, PASSWORD, SampleServer, run
 from tests.support.process import Server, until
 
 WIDTHS = {"mobile": 400, "tablet": 800, "desktop": 1440}
@@ -123,7 +123,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     origin = f"http://localhost:{pages.port}"
     website = run(db, "website", "add", "shop.example", "--allow-origin", origin)
     empty = run(db, "website", "add", "empty.example")
-    key = run(db, "key", "create", "--name", "tests")
+    key = run(db, "key", "create", *KEY)
     server = Server(db, ("--key-per-minute", "100000"), {}, Path(folder) / "stderr.log", [])
     one = Site(server, key, website, empty, website)
     one.pages, one.sent = pages, {}

@@ -146,7 +146,6 @@ PLACES = ["settings", "dialog"]
 
 def opened(site: SampleServer, page: Any, place: str) -> Any:
     """Open the list of links, in the settings or in the dialog of the dashboard."""
-    page.request.delete(f"{site.url}/api/account/share-links", headers={"Sec-Fetch-Site": "same-origin"})
     if place == "settings":
         page.goto(f"{site.url}/websites/{site.website}/settings/sharing")
         return page.get_by_role("main")

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -287,20 +287,21 @@ def test_a_kill_at_any_write_loses_no_alert_and_tells_each_once(
             if not n:
                 spread = range(1, calls, max(1, calls // most))
                 numbers = [2, *range(max(3, calls - most), calls + 1)] if call == "fdatasync" else [*spread]
-        seen.add((len(firing(db)), tuple(states(db))))
-        before = [*hook.ids]
+        stored = tuple(states(db))
+        seen.add((len(firing(db)), stored))
         server = serve(*NETWORKS, db=db)
         until(lambda db=db: states(db) == ["sent"] * 3)
         assert server.terminate() == 0
         assert firing(db) == ["goal", "silence", "spike"]
         assert len(set(hook.ids)) == 3, (n, hook.ids)
-        # At most what each task of a channel was sending.
-        assert len(hook.ids) - 3 == len(set(before) & set(hook.ids[len(before) :])) <= 1, (n, hook.ids)
+        # At most what each task of a channel was sending; the receiver may note it after the kill.
+        again = [id for id, count in Counter(hook.ids).items() if count > 1]
+        assert len(hook.ids) - 3 == len(again) <= min(1, stored.count("sending")), (n, hook.ids, stored)
         assert "Traceback" not in server.stderr()
     # Before and after each step: nothing judged, stored, claimed, sent.
     assert (0, ()) in seen
     assert (3, ("sent",) * 3) in seen
-    assert call != "fdatasync" or any("sending" in stored for _, stored in seen), seen
+    assert call != "fdatasync" or any("sending" in one for _, one in seen), seen
 
 
 def killed_while_judging(serve: Serve, db: Path, n: int, call: str, trace: Path) -> bool:
@@ -318,8 +319,10 @@ def killed_while_judging(serve: Serve, db: Path, n: int, call: str, trace: Path)
     if server.process.poll() is not None:
         server.kill()
         return True
-    (traced,) = map(int, Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split())
-    os.kill(traced, signal.SIGTERM)
-    server.process.wait(timeout=60)
+    # It may be killed meanwhile, and then has no child.
+    for traced in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split():
+        with suppress(ProcessLookupError):
+            os.kill(int(traced), signal.SIGTERM)
+    server.process.wait()
     server.kill()
     return False

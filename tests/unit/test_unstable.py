@@ -25,26 +25,29 @@ def test_it(name, failures):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("failures", "status", "unstable", "runs"),
+    ("files", "status", "runs_again"),
     [
-        ([1, 0, 1, 1], 0, [0, 2, 3], [2, 1, 2, 2]),
-        ([1, 9, 0], 1, [0], [2, 2, 1]),
-        ([1, 1, 1, 1], 1, [], [1, 1, 1, 1]),
+        ([[1, 0], [1], [1, 1]], 0, True),
+        ([[1, 9, 0]], 1, True),
+        ([[1]] * 4, 1, False),
+        ([[1] * 31], 1, False),
     ],
-    ids=["three fail once", "one fails twice", "four fail"],
+    ids=["three files fail once", "one test fails twice", "four files fail", "31 tests fail"],
 )
 def test_a_test_that_passes_when_run_again_is_named(
-    failures: list[int], status: int, unstable: list[int], runs: list[int], tmp_path: Path
+    files: list[list[int]], status: int, runs_again: bool, tmp_path: Path
 ) -> None:
-    cases = [(f"runs {number}", count) for number, count in enumerate(failures)]
-    (tmp_path / "test_scratch.py").write_text(TESTS.format(cases=cases))
-    ids = [f"test_scratch.py::test_it[{name}-{count}]" for name, count in cases]
+    unstable, runs = list[str](), dict[str, int]()
+    for place, failures in enumerate(files):
+        cases = [(f"runs {place} {number}", count) for number, count in enumerate(failures)]
+        (tmp_path / f"test_{place}.py").write_text(TESTS.format(cases=cases))
+        unstable += [f"test_{place}.py::test_it[{name}-1]" for name, count in cases if runs_again and count == 1]
+        runs |= {name: 2 if runs_again and count else 1 for name, count in cases}
     done = run(tmp_path, ".venv/bin/python -m pytest -q -n 2")
     assert done.returncode == status, done.stdout + done.stderr
-    # With two workers they do not fail in the order of the file.
-    named = re.findall(r"^UNSTABLE: (.*)$", done.stdout, re.MULTILINE)
-    assert sorted(named) == [ids[number] for number in unstable]
-    assert [len((tmp_path / name).read_text()) for name, _ in cases] == runs
+    # With two workers they do not fail in the order of the files.
+    assert sorted(re.findall(r"^UNSTABLE: (.*)$", done.stdout, re.MULTILINE)) == unstable
+    assert {name: len((tmp_path / name).read_text()) for name in runs} == runs
 
 
 @pytest.mark.slow

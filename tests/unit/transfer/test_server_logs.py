@@ -145,7 +145,9 @@ http://:PORT {
   respond "page"
 }
 """
+# HAProxy drops a line that a thread cannot write because another one writes.
 HAPROXY = """global
+  nbthread 1
   log stdout format raw local0
 defaults
   mode http
