@@ -50,6 +50,9 @@ _QUORUM = 2
 _UNKNOWN = (0, 319)
 # UNFINISHED: of a deletion that waits for all servers, of which some are away.
 _UNFINISHED = 341
+# What changes the rows of a table takes the longer the more there are. ClickHouse goes on with it without its client,
+# which would begin it once more.
+_CHANGE_S = 3_600.0
 # A server that is switched off answers nothing.
 _CONNECT_S = 2.0
 # Codes of ClickHouse: the time, or the memory, of a query is used up.
@@ -95,8 +98,12 @@ class Client:
         database: another one than the client's.
         """
         try:
-            settings = self._inserts if statement.startswith("insert") else {}
-            await self._send({"database": database or self._database, "query": statement} | settings, b"")
+            query, seconds = {"database": database or self._database, "query": statement}, self._query_s
+            if statement.startswith("insert"):
+                query |= self._inserts | {"max_execution_time": str(_CHANGE_S)}
+            if statement.startswith(("insert", "alter")):
+                seconds = _CHANGE_S
+            await self._send(query, b"", seconds)
         except Refused as failure:
             if failure.code != _UNFINISHED:
                 raise
@@ -115,7 +122,8 @@ class Client:
         if lines:
             query = {"database": self._database, "query": f"insert into {table} format JSONEachRow"}
             # As a file: aiohttp warns of large bodies in one piece.
-            await self._send(query | self._inserts | {"insert_deduplication_token": token}, BytesIO(lines))
+            query |= self._inserts | {"insert_deduplication_token": token}
+            await self._send(query, BytesIO(lines), self._query_s)
 
     async def rows(
         self,
@@ -148,7 +156,7 @@ class Client:
         for name, value in parameters.items():
             form.add_field(f"param_{name}", value)
         settings = _READ_SETTINGS | {"database": self._database, "max_execution_time": str(self._query_s)}
-        running = asyncio.ensure_future(self._send(settings, form))
+        running = asyncio.ensure_future(self._send(settings, form, self._query_s))
         try:
             while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:
                 if is_gone():
@@ -163,12 +171,12 @@ class Client:
             with contextlib.suppress(asyncio.CancelledError, Refused, NoAnswer):
                 await running
 
-    async def _send(self, query: Mapping[str, str], body: bytes | BytesIO | aiohttp.FormData) -> bytes:
+    async def _send(self, query: Mapping[str, str], body: bytes | BytesIO | aiohttp.FormData, seconds: float) -> bytes:
         if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=self._query_s + 5, sock_connect=_CONNECT_S)
-            self._session = aiohttp.ClientSession(timeout=timeout)
+            self._session = aiohttp.ClientSession()
+        timeout = aiohttp.ClientTimeout(total=seconds + 5, sock_connect=_CONNECT_S)
         try:
-            async with self._session.post(self._url, params=query, data=body) as answer:
+            async with self._session.post(self._url, params=query, data=body, timeout=timeout) as answer:
                 found = await answer.read()
                 code = int(answer.headers.get("X-ClickHouse-Exception-Code") or 0)
                 if answer.status == 200 and not code:

@@ -4,6 +4,7 @@ All statements of a question read the events up to one id, so that they count th
 website here, and those of answers UTC again.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Concatenate, NamedTuple, ParamSpec
@@ -11,8 +12,8 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec
 from tally.clickhouse import behaviour, listing, measured, traffic
 from tally.clickhouse.client import Client, Parameters
 from tally.clickhouse.rows import scalar_of
-from tally.clickhouse.settle import settled_days
-from tally.clickhouse.visits import SettledDay, Traffic
+from tally.clickhouse.settle import traffic_days
+from tally.clickhouse.visits import Traffic, TrafficDay
 from tally.engine.values import (
     LEAVE_ORDERS,
     WIDTHS,
@@ -44,6 +45,7 @@ from tally.engine.values import (
     VitalsRow,
 )
 from tally.engine.website_time import WebsiteTime
+from tally.errors import STORAGE_UNAVAILABLE, ApiError
 from tally.events.dimensions import EVENT_FIELDS
 from tally.events.json_scalars import key_of
 from tally.events.validation import METRICS
@@ -66,11 +68,13 @@ class Snapshot(NamedTuple):
     """What a question reads of a website: the events up to an id, all of which ClickHouse has.
 
     offset_ms: what the time of the website has more than UTC. has_sums: whether the website has imported sums.
+    max_unsettled: of the days of a question, which has no answer where more events are not settled.
     """
 
     last_id: int
     offset_ms: int
     has_sums: bool
+    max_unsettled: float = math.inf
 
 
 class ClickHouseReports:
@@ -78,8 +82,8 @@ class ClickHouseReports:
 
     def __init__(self, client: Client, snapshot: Snapshot) -> None:
         self._client, self._snapshot, self._time = client, snapshot, WebsiteTime(snapshot.offset_ms)
-        # The settled days of the website, and those of imported sums, once they are read.
-        self._days: tuple[Sequence[SettledDay], Sequence[int]] | None = None
+        # The days of the website that have events, and those of imported sums, once they are read.
+        self._days: tuple[Sequence[TrafficDay], Sequence[int]] | None = None
 
     async def _rows(self, requester: Requester, statement: Statement[P], *values: P.args, **more: P.kwargs) -> Rows:
         """Return the rows of a statement of some values."""
@@ -91,11 +95,14 @@ class ClickHouseReports:
         """Return the traffic of a scope, which is in UTC."""
         last_id = self._snapshot.last_id
         if self._days is None:
-            settled, sums = await settled_days(self._client, scope.website, last_id), Rows()
+            days, sums = await traffic_days(self._client, scope.website, last_id), Rows()
             if self._snapshot.has_sums:
                 sums = await self._rows(requester, lambda _: listing.sum_days(scope.website, last_id))
-            self._days = settled, [day for (day,) in sums]
-        return Traffic(self._time.scope(scope), last_id, *self._days)
+            self._days = days, [day for (day,) in sums]
+        traffic = Traffic(self._time.scope(scope), last_id, *self._days)
+        if sum(one.unsettled for one in traffic.days_in_range) > self._snapshot.max_unsettled:
+            raise ApiError(STORAGE_UNAVAILABLE, "Too many events of this website are not settled yet.")
+        return traffic
 
     # --- traffic
 
@@ -202,7 +209,7 @@ class ClickHouseReports:
         self, scope: Scope, after: Place | None, limit: int, only_traffic: bool, requester: Requester
     ) -> EventPage:
         """Return a page of events."""
-        last_id, offset_ms, _ = self._snapshot
+        last_id, offset_ms, *_ = self._snapshot
         place = Place(_FIRST, _FIRST, last_id) if after is None else after._replace(ts=after.ts + offset_ms)
         events = await self._events(scope, requester)
         rows = await self._rows(requester, listing.events, events, place, limit, only_traffic)

@@ -91,25 +91,28 @@ def property_value(name: str, parameters: Parameters) -> str:
     return f"prop_values[indexOf(prop_keys, {parameters.text(name)})]"
 
 
-class SettledDay(NamedTuple):
-    """A settled day: its newest version, the last id that this has, and whether event has later ones."""
+class TrafficDay(NamedTuple):
+    """A day that has events: the newest version that is settled, 0 where none is, with its last id; whether `event` has
+    later ones; and how many events a report cuts into visits itself."""
 
     day: int
     version: int
     last_id: int
     is_late: bool
+    unsettled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """The traffic of a website in a scope (in website time), up to the id of the last confirmed event.
 
-    sum_days: the days of the website that have imported sums and no events.
+    days: at least those of the range that have events. sum_days: those of the website that have imported sums and no
+    events.
     """
 
     scope: Scope
     last_id: int
-    settled: Sequence[SettledDay] = ()
+    days: Sequence[TrafficDay] = ()
     sum_days: Sequence[int] = ()
 
     @property
@@ -121,6 +124,12 @@ class Traffic:
     def begins(self) -> str:
         """SQL that holds for events whose visit begins in the range."""
         return f"(v_start >= {self.scope.from_ms} and v_start < {self.scope.to_ms})"
+
+    @property
+    def days_in_range(self) -> list[TrafficDay]:
+        """The days of the range that have events."""
+        from_ms, to_ms = self.scope.from_ms, self.scope.to_ms
+        return [one for one in self.days if from_ms < (one.day + 1) * DAY_MS and one.day * DAY_MS < to_ms]
 
     def matches(self, parameters: Parameters) -> str:
         """Return SQL that holds for the events of E: in the range, and matching all filters."""
@@ -152,11 +161,12 @@ class Traffic:
         for goal in goals:
             wanted.update(columns_of(goal.filters), () if goal.value is None else PROPERTIES)
         names = sorted(wanted - {"ts", "id", "type", "day", "visitor"})
-        own = [one for one in self.settled if self.scope.from_ms < (one.day + 1) * DAY_MS]
-        own = [one for one in own if one.day * DAY_MS < self.scope.to_ms]
-        late, whole = [one for one in own if one.is_late], [one for one in own if not one.is_late]
-        days, of_visits = [one.day for one in own], {*VISIT_FIELDS, *VISIT_COLUMNS}
-        parts = [f"{self.place('event')} and {_IS_TRAFFIC} and not has({days}, day)"]
+        own = self.days_in_range
+        late, whole = [one for one in own if one.is_late and one.version], [one for one in own if not one.is_late]
+        not_settled, of_visits = [one.day for one in own if not one.version], {*VISIT_FIELDS, *VISIT_COLUMNS}
+        parts = []
+        if not_settled or not own:
+            parts.append(f"{self.place('event')} and {_IS_TRAFFIC} and has({not_settled}, day)")
         if late:
             parts.append(f"{self._late(late, {*names} - of_visits)} where 1")
         cut = wanted.intersection(of_visits)
@@ -165,7 +175,7 @@ class Traffic:
             found.append(_selected(f"{self.place('settled')} and {_is_version(whole)}", names))
         return f"({' union all '.join(found)})"
 
-    def _late(self, days: Sequence[SettledDay], columns: Collection[str]) -> str:
+    def _late(self, days: Sequence[TrafficDay], columns: Collection[str]) -> str:
         """Return the events of days of which some are settled and some have arrived later, with their own sources."""
         names = sorted({*columns, "pathname"} - {*ACQUISITION})
         last_ids = f"[{', '.join(f'toInt64({one.last_id})' for one in days)}]"
@@ -179,7 +189,7 @@ class Traffic:
         return f"({_selected(arrived, [*names, *ACQUISITION])} union all {_selected(settled, [*names, *sources])})"
 
 
-def _is_version(days: Sequence[SettledDay]) -> str:
+def _is_version(days: Sequence[TrafficDay]) -> str:
     return f"(day, version) in ({', '.join(f'({one.day}, {one.version})' for one in days)})"
 
 

@@ -19,7 +19,7 @@ import orjson
 from tally.accounts.websites import day_offset_ms
 from tally.clickhouse import listing
 from tally.clickhouse.client import Client
-from tally.clickhouse.settle import settled_days
+from tally.clickhouse.settle import traffic_days
 from tally.clickhouse.visits import NO_SOURCE, Traffic
 from tally.cluster.servers import Servers, opened
 from tally.engine.archive import COLUMNS, CrawlRow, Line, Row, SumRow, Verdict
@@ -60,8 +60,8 @@ async def stored(
     Raises ApiError where ClickHouse does not answer.
     """
     for (day,) in await client.rows(listing.days(copy, days), {}):
-        settled = await settled_days(client, copy, last_id, day)
-        traffic = Traffic(Scope(copy, day * DAY_MS, (day + 1) * DAY_MS), last_id, settled)
+        stored = await traffic_days(client, copy, last_id, day)
+        traffic = Traffic(Scope(copy, day * DAY_MS, (day + 1) * DAY_MS), last_id, stored)
         place = (-1, -1)
         while rows := await client.rows(listing.following(traffic, *place, _ROWS), {}):
             yield rows

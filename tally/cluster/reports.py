@@ -12,6 +12,7 @@ Of days that ClickHouse alone has (tally/cluster/unloader.py), SQLite has totals
 these answer key figures and series without filters, and other questions have no answer for the time being.
 """
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -32,6 +33,8 @@ from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS
 
 _RETRY_S = 10
+# Events that a question cuts into visits: after `cluster join` no day is settled, and SQLite is faster meanwhile.
+_MAX_UNSETTLED = 5_000_000
 # Their answers are sums over days.
 _ADDED_UP = frozenset(("stats", "goal_stats", "goals", "timeseries", "goal_timeseries", "overview"))
 # SQLite answers them without events, or not at all.
@@ -71,7 +74,8 @@ class FollowReports:
             and await self._shipper.has_all()
         ):
             client, number = self._servers.client, copy.copy
-            clickhouse = ClickHouseReports(client, Snapshot(last_id, offset_ms, bool(copy.has_sums)))
+            max_unsettled = math.inf if copy.unloaded else _MAX_UNSETTLED
+            clickhouse = ClickHouseReports(client, Snapshot(last_id, offset_ms, bool(copy.has_sums), max_unsettled))
             # Heatmaps have days in place of a scope, and the website before them.
             own = asked if scopes else (number, *asked[1:])
             try:

@@ -9,6 +9,7 @@ import asyncio
 import sqlite3
 
 from tally.clickhouse import settle
+from tally.clickhouse.client import Refused
 from tally.clock import Clock
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
@@ -20,6 +21,7 @@ from tally.timestamps import DAY_MS, HOUR_MS
 KEPT_S = 3_600
 # Events are accepted for 72 hours; the time of a website is up to 12 hours behind UTC.
 _OPEN_MS = 86 * HOUR_MS
+_RETRY_NS = HOUR_MS * 1_000_000
 
 
 class Settler(PeriodicWorker):
@@ -31,6 +33,8 @@ class Settler(PeriodicWorker):
     def __init__(self, servers: Servers, shipper: Shipper, database: NodeDatabase, clock: Clock) -> None:
         self._servers, self._shipper, self._database, self._clock = servers, shipper, database, clock
         self._working = asyncio.Lock()
+        # By copy: until when its days wait after one that could not be settled.
+        self._waits_ns: dict[int, int] = {}
         super().__init__()
 
     async def work(self) -> bool:
@@ -44,11 +48,17 @@ class Settler(PeriodicWorker):
             copies = await self._database.read(_joined)
             before_day = (self._clock.wall_ms() - _OPEN_MS) // DAY_MS
             client = self._servers.client
-            found = await settle.next_day(client, copies, before_day)
-            if found is None:
-                return await settle.delete_unread(client, copies, KEPT_S)
-            await settle.settle(client, *found)
-            return True
+            now_ns = self._clock.monotonic_ns()
+            for copy, day, last_id in await settle.next_days(client, copies, before_day):
+                if now_ns >= self._waits_ns.get(copy, 0):
+                    try:
+                        await settle.settle(client, copy, day, last_id)
+                    except (Refused, settle.NotSettled):
+                        # Those of other websites do not wait for it.
+                        self._waits_ns[copy] = now_ns + _RETRY_NS
+                        raise
+                    return True
+            return await settle.delete_unread(client, copies, KEPT_S)
 
 
 def _joined(connection: sqlite3.Connection) -> list[tuple[int, int]]:

@@ -24,7 +24,9 @@ from typing import Any
 import pytest
 
 from tally.accounts.websites import all_websites
+from tally.clickhouse.client import Refused
 from tally.cluster import join, settler, setup
+from tally.cluster import reports as cluster_reports
 from tally.cluster.compare import Comparison, _plain
 from tally.cluster.engine import FollowEngine
 from tally.cluster.servers import Servers
@@ -363,6 +365,35 @@ async def compare_beyond_retention(app: App) -> None:
     assert reports.by_clickhouse == answered + 3
 
 
+async def compare_until_settled(app: App, clickhouse: ClickHouse, clock: ManualClock) -> None:
+    """SQLite answers while too many events are not settled; a day that cannot be settled delays no other website."""
+    whole, reports, work = (
+        Scope(1, (TODAY - DAYS) * DAY_MS, TODAY * DAY_MS),
+        app.running.reports,
+        app.running.settler.work,
+    )
+
+    async def is_of_clickhouse() -> bool:
+        answered = reports.by_clickhouse
+        assert await reports.stats([whole], Requester()) == await app.running.sqlite_reports.stats([whole], Requester())
+        return bool(reports.by_clickhouse > answered)
+
+    assert await is_of_clickhouse()
+    ((open_events,),) = clickhouse.rows(f"select count() from event where website = 1 and day >= {TODAY - 4}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster_reports, "_MAX_UNSETTLED", open_events)
+        assert not await is_of_clickhouse()
+        clickhouse.execute("alter table settled add constraint other check website != 1")
+        with pytest.raises(Refused):
+            await work()
+        assert await work()
+        assert clickhouse.rows("select distinct website from settled_day") == [[2]]
+        clickhouse.execute("alter table settled drop constraint other")
+        clock.advance(3_600)
+        while not await is_of_clickhouse():
+            assert await work()
+
+
 async def aged(db: Path, clickhouse: ClickHouse) -> None:
     """Join a file of forty days whose days are stored by column, compare it, and again after most have expired."""
     words = {"clickhouse": (clickhouse.url,), "cluster_mode": "follow"}
@@ -376,6 +407,7 @@ async def aged(db: Path, clickhouse: ClickHouse) -> None:
         for website in (1, 2):
             await join.join(connection, settings, servers, website, lambda sent: None)
         both = Comparison(app.database, servers, clock)
+        await compare_until_settled(app, clickhouse, clock)
         for keep_days in (None, KEEP):
             with transaction(connection):
                 retention.set_keep_days(connection, 1, keep_days)

@@ -12,7 +12,7 @@ import pytest
 
 from tally.accounts.definitions import add_definition
 from tally.api.context import READ_API
-from tally.clickhouse.settle import delete_unread, next_day, settle
+from tally.clickhouse.settle import delete_unread, next_days, settle
 from tally.cluster.archive import digest_of, exported
 from tally.engine.archive import FIGURES
 from tally.ingest.node import Node
@@ -245,7 +245,7 @@ def test_a_day_that_is_settled_again(twin: SyncApp, settled_site: Site) -> None:
         assert settle_day(twin, settled_site, day) == events
     client, copies = twin.app.running.client, [(number, 0)]
     # All that is read of the days is what was settled.
-    assert twin.run(next_day(client, copies, SETTLED[1] + 1)) is None
+    assert twin.run(next_days(client, copies, SETTLED[1] + 1)) == []
     while twin.run(delete_unread(client, copies, 0)):
         pass
     left = "select (select count() from event where {0}), (select uniqExact(version) from settled where {0})"

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -27,12 +28,21 @@ async def settle_day(client: Client) -> None:
     await settle(client, 1, 20_000, 10)
 
 
+async def read(client: Client) -> None:
+    await client.rows("select 1", {}, claim=None)
+
+
 async def delete(client: Client) -> None:
     await client.execute(delete_of("event", 1, None))
 
 
 def sent(
-    servers: int, status: int = 200, code: str = "", work: Callable[[Client], Awaitable[None]] = insert
+    servers: int,
+    status: int = 200,
+    code: str = "",
+    work: Callable[[Client], Awaitable[None]] = insert,
+    delay_s: float = 0,
+    query_s: float = 30,
 ) -> dict[str, list[str]]:
     """Return the settings of an insert with so many servers, which is answered with a status and a code of ClickHouse.
 
@@ -44,6 +54,7 @@ def sent(
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"] or 0))
             settings.append(parse_qs(urlsplit(self.path).query))
+            time.sleep(delay_s)
             self.send_response(status)
             self.send_header("Content-Length", "0")
             if code:
@@ -54,7 +65,7 @@ def sent(
             pass
 
     async def run() -> None:
-        cluster = Servers([f"http://127.0.0.1:{server.server_port}"] * servers, "tally", ack_s=5)
+        cluster = Servers([f"http://127.0.0.1:{server.server_port}"] * servers, "tally", query_s, ack_s=5)
         try:
             await work(cluster.client)
         finally:
@@ -92,6 +103,16 @@ def test_two_of_several_servers_store_an_insert_before_it_is_answered() -> None:
 def test_outcomes_of_an_insert(code: str, outcome: type[Exception]) -> None:
     with pytest.raises(outcome):
         sent(2, 500, code)
+
+
+def test_what_changes_rows_has_more_time_than_a_report() -> None:
+    # An answer may come five seconds after the time of a query.
+    late = {"delay_s": 0.5, "query_s": -4.9}
+    with pytest.raises(ApiError):
+        sent(1, work=read, **late)
+    assert "alter table event delete" in sent(1, work=delete, **late)["query"][0]
+    # ClickHouse itself ends it before the client gives up.
+    assert float(sent(1, work=copy, **late)["max_execution_time"][0]) == 3_600
 
 
 def test_a_day_is_settled_by_a_server_that_has_what_the_others_have() -> None:

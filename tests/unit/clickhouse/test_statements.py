@@ -10,7 +10,7 @@ from tally.clickhouse.client import Parameters
 from tally.clickhouse.rows import scalar_of, stored_scalar
 from tally.clickhouse.schema import TABLES, create_table
 from tally.clickhouse.traffic import conversions
-from tally.clickhouse.visits import SettledDay, Traffic, condition
+from tally.clickhouse.visits import Traffic, TrafficDay, condition
 from tally.engine.values import Conversions, FunnelStep, Goal, Place, Scope, TopQuery
 from tally.events.dimensions import FIELDS
 from tally.events.filters import OPERATORS, Filter
@@ -20,11 +20,9 @@ HOSTILE = "o'x\\') or 1=1 --"
 FILTERS = tuple(Filter(field, operator, (HOSTILE,)) for field in ("pathname", "entry_page") for operator in OPERATORS)
 PROPERTIES = tuple(Filter(f"prop.{HOSTILE}", operator, (HOSTILE, "1")) for operator in OPERATORS)
 GOAL = Goal(PROPERTIES, HOSTILE)
-SETTLED = (SettledDay(20_000, 2, 5, False), SettledDay(20_001, 1, 7, True))
-EVENTS = Traffic(Scope(1, 20_000 * 86_400_000, 20_003 * 86_400_000, FILTERS + PROPERTIES), 1_000, SETTLED)
-SUMS = Traffic(
-    EVENTS.scope._replace(filters=(), whole_days=EVENTS.scope[1:3]), EVENTS.last_id, SETTLED, [20_000, 20_002]
-)
+DAYS = (TrafficDay(20_000, 2, 5, False), TrafficDay(20_001, 1, 7, True), TrafficDay(20_002, 0, 0, True))
+EVENTS = Traffic(Scope(1, 20_000 * 86_400_000, 20_003 * 86_400_000, FILTERS + PROPERTIES), 1_000, DAYS)
+SUMS = Traffic(EVENTS.scope._replace(filters=(), whole_days=EVENTS.scope[1:3]), EVENTS.last_id, DAYS, [20_000, 20_002])
 STEPS = [FunnelStep("pathname", HOSTILE), FunnelStep("", "", PROPERTIES)]
 START = ("pathname", HOSTILE)
 QUERY = TopQuery("pathname", 5, goal=GOAL, order="conversion_rate", has_visits=True)
