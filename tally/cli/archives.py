@@ -20,8 +20,8 @@ from tally.storage.database import Connection, transaction
 T = TypeVar("T")
 
 
-def archive_of(settings: Settings, connection: Connection) -> FileArchive:
-    """Return the archive of the database, which writes on a connection."""
+def archive_of(settings: Settings, connection: Connection, website: int) -> FileArchive:
+    """Return the archive of a website of the database, which writes on a connection."""
 
     async def write(step: Callable[..., T], *what: Any) -> T:
         with transaction(connection):
@@ -35,14 +35,14 @@ def archive_of(settings: Settings, connection: Connection) -> FileArchive:
 
         return [saved.goal for saved in goals_of(definitions)]
 
-    try:
-        cluster_tables.require_all(connection)
-    except cluster_tables.UnloadedDays:
-        if not settings.clickhouse:
-            raise Failure("Older events are in ClickHouse alone: set ANALYTICS_CLICKHOUSE to its address.") from None
+    if settings.clickhouse and cluster_tables.exist(connection):
         from tally.cluster.archive import ClusterArchive  # here: no other file needs it
 
         return ClusterArchive(settings.db, write, goals_of, settings)
+    try:
+        cluster_tables.require_all(connection, website)
+    except cluster_tables.UnloadedDays:
+        raise Failure("Older events are in ClickHouse alone: set ANALYTICS_CLICKHOUSE to its address.") from None
     return FileArchive(settings.db, write, goals_of)
 
 

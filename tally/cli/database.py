@@ -246,7 +246,7 @@ def _verify_one(connection: Connection, settings: Settings, website: Website, re
     """Verify a website and print the result."""
     from tally.cli.archives import archive_of, done, iterated
 
-    archive = archive_of(settings, connection)
+    archive = archive_of(settings, connection, website.number)
     wrong: list[Verdict] = []
     skipped: Counter[str] = Counter()
     right = 0

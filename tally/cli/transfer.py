@@ -126,7 +126,7 @@ def _export(arguments: argparse.Namespace, settings: Settings) -> None:
         entry = Entry("events_exported", website.id, website.domain, {"format": arguments.format})
         with transaction(connection):
             record(connection, by_command(website.account), entry, now_ms())
-        exported = iterated(archive_of(settings, connection).rows(website.number))
+        exported = iterated(archive_of(settings, connection, website.number).rows(website.number))
         events = count_events(connection, website.number) if sys.stderr.isatty() else 0
     try:
         progress = Progress("events", events)
@@ -218,7 +218,7 @@ def _undo(arguments: argparse.Namespace, settings: Settings) -> None:
                 record(connection, by_command(site.account), entry, now_ms())
         except undo.CannotUndo as failure:
             raise Failure(str(failure)) from None
-        archive, has_more = archive_of(settings, connection), True
+        archive, has_more = archive_of(settings, connection, website), True
         while has_more:
             begun = time.perf_counter()
             has_more = done(archive.undo(website, arguments.undo))

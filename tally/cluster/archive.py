@@ -9,6 +9,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ async def lines(client: Client, copy: int, days: range = ALL_DAYS, last_id: int 
 
 
 class ClusterArchive(FileArchive):
-    """The archive of a file some of whose days ClickHouse alone has."""
+    """The archive of a file some of whose days ClickHouse alone may have, which is asked about these."""
 
     def __init__(self, path: Path, write: Write, goals_of: GoalsOf, settings: Settings) -> None:
         super().__init__(path, write, goals_of)
@@ -92,15 +93,17 @@ class ClusterArchive(FileArchive):
 
     async def rows(self, website: int, days: range | None = None) -> AsyncIterator[Sequence[SumRow | CrawlRow | Row]]:
         """As `Archive`. Raises ApiError where ClickHouse does not answer."""
-        settings = self._settings
-        async with opened(settings, PAGE_S) as servers:
-            is_read = False
-            async for copy, offset_ms, batch in self._read(lambda connection: _file_rows(connection, website, days)):
+        is_read = False
+        # Where ClickHouse does not answer, too, the connection ends here, and its thread.
+        async with aclosing(self._read(lambda connection: _file_rows(connection, website, days))) as read:
+            async for copy, offset_ms, batch in read:
                 if not is_read and (not batch or isinstance(batch[0], list)):
                     is_read = True
                     wanted = copy.unloaded if days is None else _both(copy.unloaded, days)
-                    async for rows in exported(servers.client, copy.copy, offset_ms, wanted):
-                        yield rows
+                    if wanted:
+                        async with opened(self._settings, PAGE_S) as servers:
+                            async for rows in exported(servers.client, copy.copy, offset_ms, wanted):
+                                yield rows
                 # A day's rows are deleted after it is recorded that the file has them no more.
                 first_ms = copy.own_day * DAY_MS - offset_ms
                 yield [row for row in batch if not isinstance(row, list) or row[_TIMESTAMP] >= first_ms]
@@ -111,6 +114,8 @@ class ClusterArchive(FileArchive):
         async for verdict in super().verify(website):
             if not verdict.skipped or verdict.first_day not in copy.unloaded:
                 yield verdict
+        if not known:
+            return
         async with opened(self._settings, PAGE_S) as servers:
             for days in known:
                 read = exported(servers.client, copy.copy, offset_ms, range(days.first, days.end))

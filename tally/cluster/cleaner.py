@@ -48,6 +48,8 @@ class Cleaner(PeriodicWorker):
                 await self.prepare()
             for copy, _ in ended:
                 await self._servers.delete(copy)
+            for website in await self._database.read(_deleted_websites):
+                await self._servers.delete_event_ids(website)
             for copy, from_day in expired:
                 await self._servers.delete(copy, from_day)
             await self._database.write(lambda connection: _cleared(connection, ended, expired, now_ms))
@@ -64,6 +66,15 @@ def _end_lost_copies(connection: sqlite3.Connection) -> None:
     connection.execute(
         f"/* cleaner.end_lost */ update cluster_copy set state = 'ended', reason = 'changed' where {_LOST}"
     )
+
+
+def _deleted_websites(connection: sqlite3.Connection) -> list[int]:
+    """Return the numbers of deleted websites whose copies are not forgotten yet."""
+    rows = connection.execute(
+        "/* cleaner.websites */ select distinct website from cluster_copy"
+        " where state = 'ended' and website not in (select number from website)"
+    )
+    return [website for (website,) in rows]
 
 
 def _to_clear(connection: sqlite3.Connection, deleted_before_ms: int) -> tuple[Cleared, Cleared]:

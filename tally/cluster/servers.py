@@ -66,6 +66,10 @@ class Servers:
         for table in OF_WEBSITES:
             await self.client.execute(schema.delete_of(table, copy, before_day))
 
+    async def delete_event_ids(self, website: int) -> None:
+        """Delete the event_ids of a deleted website, which no copy has. Raises Refused, NoAnswer."""
+        await self.client.execute(schema.delete_where("event_id", f"website_number = {website}", waits_for=2))
+
 
 @asynccontextmanager
 async def opened(settings: Settings, min_query_s: float = 0, *, has_tables: bool = True) -> AsyncIterator[Servers]:

@@ -6,7 +6,7 @@ transactions of the caller's `write`.
 """
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -76,7 +76,7 @@ class FileArchive:
         for verdict in wrong:
             await self._write(invalidate, website, verdict)
 
-    async def _read(self, query: Callable[[sqlite3.Connection], Iterator[T]]) -> AsyncIterator[T]:
+    async def _read(self, query: Callable[[sqlite3.Connection], Iterator[T]]) -> AsyncGenerator[T, None]:
         """Yield what a query yields on a connection of its own."""
         thread = await on_thread(connect_reader(self._path))
         items: Iterator[T] = iter(())

@@ -211,7 +211,7 @@ def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serv
     assert "not joined" in site.cluster("status")
     site.cluster("join")
     assert "ClickHouse answers" in site.cluster("status")
-    for number in range(60, 80):
+    for number in range(60, 70):
         site.send(server, number)
         # Each question counts the event that was answered before it.
         assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == number + 1
@@ -242,7 +242,7 @@ def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serv
     site.send(server, *range(5))
     assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 5
     site.id = first
-    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 80
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 70
 
 
 def followed(site: Site, serve: Serve) -> Server:
@@ -323,7 +323,8 @@ def test_kills_of_both_at_random_moments_lose_and_double_nothing(
 
         client = threading.Thread(target=send, args=(10_000 * turn,))
         client.start()
-        time.sleep(rng.uniform(0.2, 2.5))
+        # Something is shipped each second.
+        time.sleep(rng.uniform(0.1, 1.3))
         if rng.random() < 0.5:
             server.kill()
             stop.set()

@@ -276,7 +276,9 @@ def test_kills_at_random_moments_lose_and_double_nothing(site: Site, serve: Serv
         clients = [threading.Thread(target=send, args=(100_000 * turn + 10_000 * n,)) for n in range(3)]
         for client in clients:
             client.start()
-        time.sleep(rng.uniform(0.3, 1.5))
+        enough = len(answered) + rng.randrange(5, 25)
+        until(lambda enough=enough: len(answered) >= enough, 60)
+        time.sleep(rng.uniform(0, 0.2))
         if rng.random() < 0.5:
             server.kill()
         else:
@@ -290,7 +292,6 @@ def test_kills_at_random_moments_lose_and_double_nothing(site: Site, serve: Serv
             server = serve(*options(clickhouse))
         accepting(server)
     shipped = site.shipped_pages()
-    assert len(answered) > 50
     assert (missed, answered - set(shipped), [page for page in shipped if shipped.count(page) > 1]) == ([], set(), [])
     assert shipped == site.pages()
 
