@@ -16,10 +16,11 @@ _PATHNAME, _EVENT_NAME = STEP_FIELDS
 def funnel(parameters: Parameters, traffic: Traffic, steps: Sequence[FunnelStep]) -> str:
     """Return SQL of one row: visits, visitors and milliseconds since the step before, of each step."""
     columns = {"v_start", *STEP_FIELDS}
-    bits = []
-    for n, step in enumerate(steps):
+    reached = [_is_step(parameters, step) for step in steps]
+    bits = [f"bitShiftLeft(toUInt16({is_step}), {n})" for n, is_step in enumerate(reached)]
+    first = traffic.visitors_with(reached[0], {*STEP_FIELDS, *columns_of(steps[0].filters or ())})
+    for step in steps:
         columns |= columns_of(step.filters or ())
-        bits.append(f"bitShiftLeft(toUInt16({_is_step(parameters, step)}), {n})")
     places, found, before = list[str](), list[str](), ""
     for n in range(len(steps)):
         after = f" and {before} > 0 and i > {before}" if before else ""
@@ -32,7 +33,7 @@ def funnel(parameters: Parameters, traffic: Traffic, steps: Sequence[FunnelStep]
         f"select {', '.join(found)} from (select day, visitor, v, {', '.join(places)} from (select day, visitor,"
         " arraySort(groupArrayIf((ts, id, bits), bits > 0)) as v, max(matches) as counts"
         f" from (select day, visitor, v_start, ts, id, {' + '.join(bits)} as bits,"
-        f" {traffic.matches(parameters)} as matches from {traffic.source(columns)} where {traffic.begins})"
+        f" {traffic.matches(parameters)} as matches from {traffic.source(columns)} where {traffic.begins} and {first})"
         " group by day, visitor, v_start) where counts)"
     )
 
@@ -50,6 +51,7 @@ def _journeys(
     """Return SQL of a row for each journey: `path`, the steps (field, text) after the start, in the direction."""
     step = f"if({IS_VIEW}, ('{_PATHNAME}', toString(pathname)), ('{_EVENT_NAME}', toString(event_name)))"
     place = f"indexOf(all_steps, ({', '.join(map(parameters.text, start))}))"
+    starts = traffic.visitors_with(_is_step(parameters, FunnelStep(*start)), STEP_FIELDS)
     path = f"arraySlice(all_steps, place + 1, {steps})"
     if direction == "previous":
         path = f"arraySlice(arrayReverse(arraySlice(all_steps, 1, place - 1)), 1, {steps})"
@@ -57,7 +59,7 @@ def _journeys(
         f"select {path} as path from (select arrayCompact(arrayMap(x -> x.3, arraySort(x -> (x.1, x.2),"
         f" groupArrayIf((ts, id, step), step.2 != '')))) as all_steps, {place} as place, max(matches) as counts"
         f" from (select day, visitor, v_start, ts, id, {step} as step, {traffic.matches(parameters)} as matches"
-        f" from {traffic.source(['v_start', *STEP_FIELDS])} where {traffic.begins})"
+        f" from {traffic.source(['v_start', *STEP_FIELDS])} where {traffic.begins} and {starts})"
         " group by day, visitor, v_start) where counts and place > 0"
     )
 

@@ -10,7 +10,7 @@ statements of a report read the same events. Numbers are written into statements
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from tally.clickhouse.client import Parameters
@@ -174,6 +174,12 @@ class Traffic:
         if whole:
             found.append(_selected(f"{self.place('settled')} and {_is_version(whole)}", names))
         return f"({' union all '.join(found)})"
+
+    def visitors_with(self, condition: str, columns: Collection[str]) -> str:
+        """Return a condition that holds for all events of visitors, and of some more, who have an event in the days of
+        the range for which a condition on some columns holds."""
+        unfiltered = replace(self, scope=self.scope._replace(filters=()))
+        return f"visitor in (select visitor from {unfiltered.source(columns)} where {condition})"
 
     def _late(self, days: Sequence[TrafficDay], columns: Collection[str]) -> str:
         """Return the events of days of which some are settled and some have arrived later, with their own sources."""
