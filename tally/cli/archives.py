@@ -39,7 +39,7 @@ def archive_of(settings: Settings, connection: Connection) -> FileArchive:
         cluster_tables.require_all(connection)
     except cluster_tables.UnloadedDays:
         if not settings.clickhouse:
-            raise Failure("Older events are in ClickHouse alone: set ANALYTICS_CLICKHOUSE to its address.") from None
+            raise Failure("Older events are in ClickHouse alone: set ANALYTICS_CLICKHOUSE as of the server.") from None
         from tally.cluster.archive import ClusterArchive  # here: no other file needs it
 
         return ClusterArchive(settings.db, write, goals_of, settings)
@@ -57,7 +57,7 @@ def iterated(items: AsyncIterator[T]) -> Iterator[T]:
             while (item := runner.run(following())) is not None:
                 yield item
     except ApiError as failure:
-        raise Failure(f"ClickHouse does not answer ({failure}): is it running?") from None
+        raise Failure(f"ClickHouse does not answer ({failure.message}): is it running?") from None
 
 
 def done(call: Coroutine[Any, Any, T]) -> T:

@@ -6,6 +6,7 @@ and repeated.
 
 import secrets
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,8 @@ _KEPT_ELSEWHERE = (
     " delete them, drop the database in ClickHouse"
 )
 _TRIES = "tally_check"
+# Rows expire by the clocks of ClickHouse.
+_MAX_APART_S = 60
 
 
 async def check(settings: Settings) -> list[str]:
@@ -46,7 +49,12 @@ async def check(settings: Settings) -> list[str]:
         for name, client in named:
             with _checking(name):
                 await client.sync(_TRIES)
-                ((version, stored),) = await client.rows(f"select version(), count() from {_TRIES}", {})
+                columns = "version(), count(), toUnixTimestamp(now())"
+                ((version, stored, now_s),) = await client.rows(f"select {columns} from {_TRIES}", {})
+            if abs(now_s - time.time()) > _MAX_APART_S:
+                raise CannotFollow(
+                    f"{name}: its clock and this machine's are {round(now_s - time.time())} seconds apart"
+                )
             if stored > len(named):
                 raise CannotFollow(f"{name}: a repeated insert with the same token was stored twice")
             if stored < len(named):
