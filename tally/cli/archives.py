@@ -42,7 +42,7 @@ def archive_of(settings: Settings, connection: Connection, website: int) -> File
     try:
         cluster_tables.require_all(connection, website)
     except cluster_tables.UnloadedDays:
-        raise Failure("Older events are in ClickHouse alone: set ANALYTICS_CLICKHOUSE to its address.") from None
+        raise Failure("Older events are in ClickHouse alone: set ANALYTICS_CLICKHOUSE as of the server.") from None
     return FileArchive(settings.db, write, goals_of)
 
 
@@ -57,7 +57,7 @@ def iterated(items: AsyncIterator[T]) -> Iterator[T]:
             while (item := runner.run(following())) is not None:
                 yield item
     except ApiError as failure:
-        raise Failure(f"ClickHouse does not answer ({failure}): is it running?") from None
+        raise Failure(f"ClickHouse does not answer ({failure.message}): is it running?") from None
 
 
 def done(call: Coroutine[Any, Any, T]) -> T:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tally.accounts.websites import all_websites, find_website
+from tally.accounts.websites import all_websites, find_website, has_data
 from tally.cli.console import (
     Failure,
     Progress,
@@ -30,8 +30,9 @@ from tally.cli.console import (
 from tally.cli.transfer import require_space
 from tally.clickhouse.client import NoAnswer, Refused
 from tally.cluster import archive, compare, join, leave, load, recover, setup
-from tally.cluster.servers import opened
+from tally.cluster.servers import WrongServers, opened
 from tally.cluster.shipper import CannotFollow, last_shipped
+from tally.cluster.worker import reason_of
 from tally.errors import ApiError
 from tally.events.urls import readable_host
 from tally.events.website import Website
@@ -101,8 +102,10 @@ def _run(given: argparse.Namespace, settings: Settings, work: Coroutine[Any, Any
         return asyncio.run(work)
     except (CannotFollow, Refused, cluster_tables.UnloadedDays) as failure:
         raise Failure(f"{failure}.") from None
+    except WrongServers as failure:
+        raise Failure(f"{failure.message}.") from None
     except (NoAnswer, ApiError) as failure:
-        raise Failure(f"ClickHouse does not answer ({failure}): is it running at --clickhouse?") from None
+        raise Failure(f"ClickHouse does not answer ({reason_of(failure)}): is it running at --clickhouse?") from None
 
 
 def _check(given: argparse.Namespace, settings: Settings) -> None:
@@ -111,7 +114,7 @@ def _check(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _init(given: argparse.Namespace, settings: Settings) -> None:
-    with database(settings, write=False) as connection:
+    with database(settings, create=True, write=False) as connection:
         _run(given, settings, setup.init(connection, settings, again=given.again))
     say("the tables are there: start the server with --cluster-mode follow and --clickhouse, then run `cluster join`")
 
@@ -214,6 +217,9 @@ def _load(given: argparse.Namespace, settings: Settings) -> None:
         loaded = _run(given, settings, _load_all(given, settings, progress))
     finally:
         progress.end()
+    if not loaded:
+        say("the database has all events already")
+        return
     say(f"{counted(loaded, 'event')} put back: import, undo or delete within a day, then they leave the database again")
 
 
@@ -247,8 +253,11 @@ def _status(given: argparse.Namespace, settings: Settings) -> None:
         for website in all_websites(connection):
             show_row(readable_host(website.domain), _state_of(connection, website))
     if settings.clickhouse:
-        last = _run(given, settings, setup.last_batch(settings, series))
-        show_row("ClickHouse", "has the tables of another file, or none" if last is None else f"has batch {last}")
+        servers = _run(given, settings, setup.states(settings, series))
+        for name, last, problem in servers:
+            show_row(name, problem or f"has batch {last}")
+        if all(problem for *_, problem in servers):
+            raise Failure("No server of ClickHouse is usable: see above, and docs/runbook.md.")
 
 
 def _state_of(connection: Connection, website: Website) -> str:
@@ -258,7 +267,7 @@ def _state_of(connection: Connection, website: Website) -> str:
         (website.number,),
     ).fetchone()
     if row is None:
-        return "SQLite answers: not joined"
+        return "SQLite answers: not joined" if has_data(connection, website.number) else "SQLite answers: no events yet"
     copy = cluster_tables.copy_of(connection, website.number)
     if copy is not None and copy.unloaded:
         return f"ClickHouse answers, and alone has events from before {iso(copy.own_day * DAY_MS)[:10]}"

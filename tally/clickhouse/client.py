@@ -50,13 +50,15 @@ _QUORUM = 2
 _UNKNOWN = (0, 319)
 # UNFINISHED: of a deletion that waits for all servers, of which some are away.
 _UNFINISHED = 341
+# Of a person's question. Clients choose values, and with them how many an answer has.
+_BOUNDED = {"max_result_bytes": "64000000", "result_overflow_mode": "throw"}
 # What changes the rows of a table takes the longer the more there are. ClickHouse goes on with it without its client,
 # which would begin it once more.
 _CHANGE_S = 3_600.0
 # A server that is switched off answers nothing.
 _CONNECT_S = 2.0
-# Codes of ClickHouse: the time, or the memory, of a query is used up.
-_KINDS = {159: QUERY_TIMEOUT, 241: OVERLOADED}
+# Codes of ClickHouse: the time, the memory, or the size of the answer of a query is used up.
+_KINDS = {159: QUERY_TIMEOUT, 241: OVERLOADED, 396: QUERY_TIMEOUT}
 # Queries that run at once, and that may wait for each account or share link.
 _AT_ONCE, _MAX_WAITING = 8, 50
 
@@ -82,7 +84,9 @@ class Client:
         self, url: str, database: str, query_s: float = 30.0, quorum: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         self._url, self._database, self._query_s = url.rstrip("/") + "/", database, query_s
-        self._inserts, self._is_replicated = _WRITE_SETTINGS | dict(quorum), bool(quorum)
+        # Without its password.
+        self.name = url.rpartition("@")[2].removeprefix("http://").removeprefix("https://").rstrip("/")
+        self._inserts, self.is_replicated = _WRITE_SETTINGS | dict(quorum), bool(quorum)
         self._queue = FairQueue(range(_AT_ONCE), _MAX_WAITING)
         self._session: aiohttp.ClientSession | None = None
 
@@ -110,7 +114,7 @@ class Client:
 
     async def sync(self, *tables: str) -> None:
         """Wait until the server has what the others have of some tables. Raises Refused, NoAnswer."""
-        for table in tables if self._is_replicated else ():
+        for table in tables if self.is_replicated else ():
             await self.execute(schema.sync(table))
 
     async def insert(self, table: str, rows: Iterable[Mapping[str, Any]], token: str) -> None:
@@ -137,25 +141,25 @@ class Client:
         claim: whose turn it takes among the queries that run at once; None waits for none of them.
         """
         if claim is None:
-            return await self._rows(statement, parameters, is_gone)
+            return await self._rows(statement, parameters, is_gone, {})
         try:
             async with asyncio.timeout(self._query_s):
                 slot = await self._queue.acquire(claim)
         except (TimeoutError, QueueFull):
             raise ApiError(OVERLOADED, "Too many queries are waiting: retry later.", retry_after_s=10) from None
         try:
-            return await self._rows(statement, parameters, is_gone)
+            return await self._rows(statement, parameters, is_gone, {} if claim == SERVER else _BOUNDED)
         finally:
             self._queue.release(slot)
 
     async def _rows(
-        self, statement: str, parameters: Mapping[str, str], is_gone: Callable[[], bool]
+        self, statement: str, parameters: Mapping[str, str], is_gone: Callable[[], bool], more: dict[str, str]
     ) -> list[list[Any]]:
         form = aiohttp.FormData(default_to_multipart=True)
         form.add_field("query", statement)
         for name, value in parameters.items():
             form.add_field(f"param_{name}", value)
-        settings = _READ_SETTINGS | {"database": self._database, "max_execution_time": str(self._query_s)}
+        settings = _READ_SETTINGS | {"database": self._database, "max_execution_time": str(self._query_s)} | more
         running = asyncio.ensure_future(self._send(settings, form, self._query_s))
         try:
             while not (await asyncio.wait({running}, timeout=_LOOK_S))[0]:
@@ -163,9 +167,9 @@ class Client:
                     raise ApiError(STORAGE_UNAVAILABLE)
             return _rows_in(await running)
         except (Refused, NoAnswer) as failure:
-            log.error("a report has no answer: %s", failure)
+            log.error("a question has no answer: %s: %s", self.name, failure)
             code = failure.code if isinstance(failure, Refused) else 0
-            raise ApiError(_KINDS.get(code, STORAGE_UNAVAILABLE), retry_after_s=10) from None
+            raise ApiError(_KINDS.get(code, STORAGE_UNAVAILABLE), str(failure), retry_after_s=10) from None
         finally:
             running.cancel()
             with contextlib.suppress(asyncio.CancelledError, Refused, NoAnswer):

@@ -115,6 +115,10 @@ def create_table(table: str, *, is_replicated: bool, name: str = "") -> str:
     )
 
 
+IS_REPLICATED = (
+    "select engine like 'Replicated%' from system.tables where database = currentDatabase() and name = 'series'"
+)
+"""The query for whether the tables are those of several servers; without a row where there are none."""
 COLUMNS = "select table, name from system.columns where database = currentDatabase()"
 """The query for what `missing` compares."""
 

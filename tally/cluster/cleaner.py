@@ -11,6 +11,7 @@ from tally.clock import Clock
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
 from tally.cluster.worker import PeriodicWorker
+from tally.storage import cluster_tables
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import HOUR_MS
 
@@ -94,13 +95,19 @@ def _to_clear(connection: sqlite3.Connection, deleted_before_ms: int) -> tuple[C
 
 def _cleared(connection: sqlite3.Connection, ended: Cleared, expired: Cleared, now_ms: int) -> None:
     for copy, deleted_ms in ended:
-        if deleted_ms is None:
-            connection.execute(
-                "/* cleaner.deleted */ update cluster_copy set deleted_ms = ? where copy = ?", (now_ms, copy)
-            )
-        else:
-            for table in ("cluster_copy", "cluster_day"):
-                connection.execute(f"/* cleaner.forget */ delete from {table} where copy = ?", (copy,))
+        connection.execute(
+            "/* cleaner.deleted */ update cluster_copy set deleted_ms = ? where copy = ?",
+            (now_ms if deleted_ms is None else cluster_tables.DELETED_MS, copy),
+        )
+        if deleted_ms is not None:
+            connection.execute("/* cleaner.forget_days */ delete from cluster_day where copy = ?", (copy,))
+    # The last one of a website stays: without it the next event would begin a copy as that of a website without events.
+    connection.execute(
+        "/* cleaner.forget */ delete from cluster_copy where deleted_ms = ? and (website not in (select number from"
+        " website) or exists (select 1 from cluster_copy as later where later.website = cluster_copy.website"
+        " and later.copy > cluster_copy.copy))",
+        (cluster_tables.DELETED_MS,),
+    )
     connection.executemany(
         "/* cleaner.cleared */ update cluster_copy set cleared_day = ? where copy = ?",
         [(from_day, copy) for copy, from_day in expired],

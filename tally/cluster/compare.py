@@ -16,7 +16,7 @@ from tally.clock import Clock
 from tally.cluster.servers import Servers, opened
 from tally.cluster.shipper import CannotFollow
 from tally.engine.reports import EventReports
-from tally.engine.values import WIDTHS, Requester, Scope, TopQuery
+from tally.engine.values import WIDTHS, FunnelStep, Goal, Requester, Scope, TopQuery
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.events.sessions import Sessions
@@ -37,6 +37,7 @@ _TRIES, _WAIT_S = 3, 30
 _MINUTE_MS = 60_000
 _RANGES = (1, 7, 30, 365)
 _SERVER = Requester()
+_VIEWS, _EVENTS = ((Filter("type", "=", (kind,)),) for kind in ("pageview", "event"))
 Ask = Callable[[EventReports, Scope], Awaitable[Any]]
 
 
@@ -58,6 +59,9 @@ def _questions(scope: Scope) -> Iterator[tuple[str, Ask]]:
         yield f"top {field}", partial(_top, field)
     for page in PAGES:
         yield page, partial(_pages, page)
+    steps = [FunnelStep("pathname", "/"), FunnelStep("", "", _VIEWS)]
+    yield "funnel", lambda engine, own: engine.funnel(own, steps, _SERVER)
+    yield "goals", lambda engine, own: engine.goals(own, [Goal(_VIEWS), Goal(_EVENTS)], _SERVER)
     yield "journeys", lambda engine, own: engine.journeys(own, ("pathname", "/"), "next", 3, 5, _SERVER)
     yield "vitals", lambda engine, own: engine.vitals(own, _SERVER)
     yield "vitals of pages", lambda engine, own: engine.vitals_by_value(own, "pathname", "lcp", _LIMIT, _SERVER)

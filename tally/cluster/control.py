@@ -26,7 +26,7 @@ from tally.clickhouse.client import Client
 from tally.clock import Clock
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import OTHER_SERIES, CannotFollow, last_shipped
-from tally.cluster.worker import FAILURES, Worker
+from tally.cluster.worker import FAILURES, Worker, reason_of
 from tally.errors import STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
 from tally.offsite import age
 from tally.offsite.destination import DestinationError
@@ -137,7 +137,7 @@ class Control(Worker):
             await asyncio.sleep(PAUSE_S)
 
     def _failed(self, failure: Exception) -> None:
-        problem = str(failure) if isinstance(failure, _FAILURES) else ""
+        problem = reason_of(failure) if isinstance(failure, _FAILURES) else ""
         if not self.problem:
             log.error("accounts and websites are not copied to ClickHouse: %s", problem or where_it_failed(failure))
         self.problem = problem or type(failure).__name__

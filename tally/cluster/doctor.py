@@ -8,11 +8,8 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 
-from tally.clickhouse.client import NoAnswer, Refused
 from tally.cluster.outbox import MAX_BYTES
-from tally.cluster.setup import last_batch
-from tally.cluster.shipper import CannotFollow
-from tally.errors import ApiError
+from tally.cluster.setup import states
 from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note
 from tally.rounding import counted
 from tally.storage import cluster_tables
@@ -34,17 +31,15 @@ def cluster(case: Case) -> Iterator[Finding]:
             " (select count(*) from cluster_copy where state = 'joined' and not changes),"
             " (select count(*) from website) from cluster_state left join cluster_outbox"
         ).fetchone()
-    problem = ""
-    try:
-        last = asyncio.run(last_batch(case.settings, series))
-        if last is None or last < shipped:
-            problem = "ClickHouse has the tables of another file"
-    except CannotFollow as failure:
-        problem = str(failure)
-    except (Refused, NoAnswer, ApiError) as failure:
-        problem = f"ClickHouse does not answer ({failure}): SQLite answers reports"
-    if problem:
-        yield fault(_TOPIC, problem, "see docs/cluster.md")
+    servers = asyncio.run(states(case.settings, series))
+    problems = [f"{name}: {problem}" for name, _, problem in servers if problem]
+    for problem in problems:
+        yield fault(_TOPIC, problem, "see docs/runbook.md")
+    last = max(last for _, last, _ in servers)
+    if len(problems) == len(servers):
+        return
+    if last < shipped:
+        yield fault(_TOPIC, f"ClickHouse has batch {last}, and had batch {shipped}", "see docs/runbook.md")
         return
     words = f"ClickHouse has batch {last}; {size:,} bytes wait; it answers {joined} of {counted(websites, 'website')}"
     if size > _MUCH:

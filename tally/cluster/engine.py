@@ -22,6 +22,7 @@ from tally.cluster.unloader import Unloader
 from tally.cluster.worker import Worker
 from tally.engine.engine import Health
 from tally.engine.values import Goal
+from tally.errors import log
 from tally.ingest.node import Node
 from tally.sqlite.engine import SqliteEngine, needs_clickhouse
 from tally.sqlite.group_commit import GroupCommit
@@ -67,6 +68,8 @@ class FollowEngine(SqliteEngine):
                 raise needs_clickhouse(self._node.database.path) from None
         await self._node.database.writer.run(self.outbox.start)
         await super().open()
+        if self.is_strict and len(self.servers.urls) == 1:
+            log.warning("--cluster-mode keep names one server of ClickHouse: events that it alone has are lost with it")
         for worker in self.workers:
             worker.start()
 

@@ -54,7 +54,8 @@ async def recover(
     recipients = control.recipients_of(key)
     _require_new(settings.db)
     lock = lock_file(settings.db)
-    servers = Servers(settings.clickhouse, settings.cluster_name, settings.query_seconds)
+    query_s = max(settings.query_seconds, archive.PAGE_S)
+    servers = Servers(settings.clickhouse, settings.cluster_name, query_s, settings.cluster_ack_seconds)
     try:
         # Another one may have ended before the lock was free.
         _require_new(settings.db)

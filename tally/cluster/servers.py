@@ -13,6 +13,16 @@ from tally.clickhouse.schema import OF_WEBSITES, TABLES
 from tally.errors import STORAGE_UNAVAILABLE, ApiError, log
 from tally.settings import Settings
 
+_SEVERAL = "the tables are those of several servers: name all of them, one --clickhouse URL each"
+_SINGLE = "the tables are those of one server: see `From one server to three` in docs/runbook.md"
+
+
+class WrongServers(ApiError):
+    """One server is named for tables of several, on which it would store alone, or the other way round."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(STORAGE_UNAVAILABLE, message, retry_after_s=10)
+
 
 class Servers:
     """Clients of the servers of a cluster. Used by the event loop alone; `close` ends their connections."""
@@ -51,9 +61,10 @@ class Servers:
             has.update((0, copy))
 
     async def reach(self) -> None:
-        """Use the first server that has what the others have of all tables. Raises Refused, NoAnswer."""
+        """Use the first server that has what the others have of all tables. Raises Refused, NoAnswer, WrongServers."""
         for others in reversed(range(len(self.clients))):
             try:
+                await check_kind(self.client)
                 await self.client.sync(*TABLES)
                 return
             except (Refused, NoAnswer):
@@ -71,9 +82,20 @@ class Servers:
         await self.client.execute(schema.delete_where("event_id", f"website_number = {website}", waits_for=2))
 
 
+async def check_kind(client: Client) -> None:
+    """Raise WrongServers where one server is named for the tables of several, or the other way round, and NoAnswer."""
+    try:
+        rows = await client.rows(schema.IS_REPLICATED, {}, claim=None)
+    except ApiError as failure:
+        raise NoAnswer(failure.message) from None
+    if rows and bool(rows[0][0]) != client.is_replicated:
+        raise WrongServers(_SINGLE if client.is_replicated else _SEVERAL)
+
+
 @asynccontextmanager
 async def opened(settings: Settings, min_query_s: float = 0, *, has_tables: bool = True) -> AsyncIterator[Servers]:
-    """Yield the servers of the settings to a command, which uses one that has everything. Raises ApiError.
+    """Yield the servers of the settings to a command, which uses one that has everything. Raises ApiError, also
+    WrongServers.
 
     min_query_s: which its queries may take in any case. has_tables: whether all servers should have all tables.
     """
@@ -85,7 +107,7 @@ async def opened(settings: Settings, min_query_s: float = 0, *, has_tables: bool
                 await servers.reach()
         except (Refused, NoAnswer) as failure:
             log.error("no server of ClickHouse has everything: %s", failure)
-            raise ApiError(STORAGE_UNAVAILABLE, retry_after_s=10) from None
+            raise ApiError(STORAGE_UNAVAILABLE, f"ClickHouse: {failure}", retry_after_s=10) from None
         yield servers
     finally:
         await servers.close()

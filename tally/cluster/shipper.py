@@ -22,8 +22,8 @@ from tally.clickhouse import schema
 from tally.clickhouse.client import Client, Parameters
 from tally.clock import Clock
 from tally.cluster.outbox import Outbox, Shipment
-from tally.cluster.servers import Servers
-from tally.cluster.worker import FAILURES, Worker
+from tally.cluster.servers import Servers, check_kind
+from tally.cluster.worker import FAILURES, Worker, reason_of
 from tally.errors import log, where_it_failed
 from tally.storage import cluster_tables
 from tally.storage.node_database import NodeDatabase
@@ -136,14 +136,14 @@ class Shipper(Worker):
             self.failing_since_ns = self._clock.monotonic_ns()
         if not isinstance(failure, _FAILURES):
             log.error("shipping failed: %s", where_it_failed(failure))
-        self._set_problem(str(failure) if isinstance(failure, _FAILURES) and str(failure) else type(failure).__name__)
+        self._set_problem((reason_of(failure) if isinstance(failure, _FAILURES) else "") or type(failure).__name__)
         self._servers.use_next()
 
     def _set_problem(self, problem: str) -> None:
         if problem and self.problem in ("", _NEW):
-            log.error("nothing is shipped to ClickHouse: %s", problem)
+            log.error("nothing is shipped to ClickHouse: %s: %s", self._servers.client.name, problem)
         elif self.problem and not problem:
-            log.warning("ClickHouse is followed: %d batches wait", self.lag)
+            log.warning("ClickHouse is followed: %d batches wait for %s", self.lag, self._servers.client.name)
         self.problem = problem
         self._wake()
 
@@ -157,8 +157,10 @@ class Shipper(Worker):
 
         Raises Refused, NoAnswer, ApiError, CannotFollow, sqlite3.Error.
         """
-        await self._servers.sync()
         client, now_ms, was_checked = self._servers.client, self._clock.wall_ms(), self._is_checked
+        if not was_checked and not client.is_replicated:
+            await check_kind(client)
+        await self._servers.sync()
         following = partial(self._outbox.next, done=(self._series, self.shipped), now_ms=now_ms, may_claim=was_checked)
         if was_checked:
             # At the same time: each takes as long as a commit.

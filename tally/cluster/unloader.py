@@ -55,10 +55,16 @@ class Unloader(PeriodicWorker):
 
         Raises Refused, NoAnswer, ApiError, sqlite3.Error.
         """
-        now_ms, unloaded = self._clock.wall_ms(), False
+        now_ms, unloaded, failed = self._clock.wall_ms(), False, list[Exception]()
         for website, offset_ms, copy in await self._database.read(_complete):
             if now_ms - copy.held_ms >= DAY_MS:
-                unloaded |= await self._unload(website, offset_ms, copy)
+                try:
+                    unloaded |= await self._unload(website, offset_ms, copy)
+                except self.failures as failure:
+                    # Days of other websites do not wait for it.
+                    failed.append(failure)
+        if failed:
+            raise failed[0]
         return unloaded
 
     async def _unload(self, website: int, offset_ms: int, copy: Copy) -> bool:

@@ -15,6 +15,11 @@ FAILURES: tuple[type[Exception], ...] = (Refused, NoAnswer, ApiError, sqlite3.Er
 """What is to be expected of ClickHouse and of the file; other failures are bugs."""
 
 
+def reason_of(failure: Exception) -> str:
+    """Return what an expected failure says."""
+    return failure.message if isinstance(failure, ApiError) else str(failure)
+
+
 class Worker(ABC):
     """What has such a task."""
 
@@ -53,7 +58,7 @@ class PeriodicWorker(Worker):
                 while await self.work():
                     pass
             except self.failures as failure:
-                log.warning("%s: %s", self.problem, failure)
+                log.warning("%s: %s", self.problem, reason_of(failure))
             except Exception as failure:
                 log.error("%s failed: %s", self.name, where_it_failed(failure))
 

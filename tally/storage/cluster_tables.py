@@ -53,6 +53,8 @@ create table cluster_day (
 create unique index cluster_copy_of_website on cluster_copy (website, state) where state != 'ended';
 """
 TABLES = ("cluster_copy", "cluster_day", "cluster_outbox", "cluster_state")
+DELETED_MS = 1 << 62
+"""In place of when ClickHouse deleted an ended copy first: nothing of it is left there."""
 
 
 class Copy(NamedTuple):

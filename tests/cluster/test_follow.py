@@ -24,17 +24,19 @@ from typing import Any
 import pytest
 
 from tally.accounts.websites import all_websites
-from tally.clickhouse.client import Refused
-from tally.cluster import join, settler, setup
+from tally.clickhouse.client import NoAnswer, Refused
+from tally.cluster import join, outbox, settler, setup
 from tally.cluster import reports as cluster_reports
 from tally.cluster.compare import Comparison, _plain
 from tally.cluster.engine import FollowEngine
+from tally.cluster.outbox import Shipment
 from tally.cluster.servers import Servers
+from tally.cluster.unloader import Unloader
 from tally.engine.values import Requester, Scope
 from tally.events.filters import Filter
 from tally.maintenance import retention
 from tally.settings import Settings
-from tally.storage.cluster_tables import copy_of
+from tally.storage.cluster_tables import DELETED_MS, Copy, begin, copy_of
 from tally.storage.database import open_database, transaction
 from tests.cluster.engine import FRONT, PYTHON, needs_clickhouse
 from tests.support.aged_database import DAY_MS, DAYS, KEEP, TODAY, built_database
@@ -235,7 +237,7 @@ def test_what_is_there_and_what_comes_is_answered_by_clickhouse(site: Site, serv
     assert [line.split(maxsplit=1)[1] for line in status if "answers" in line] == [
         "ClickHouse answers",
         "ClickHouse answers",
-        "SQLite answers: not joined",
+        "SQLite answers: no events yet",
         "SQLite answers: import; a server that runs joins it again",
     ], status
     site.id = early
@@ -295,7 +297,9 @@ def test_a_server_that_may_lack_what_another_one_has_is_not_asked(
     """Of several servers, one is used once it has what the others have: these tables cannot be asked to wait for it."""
     server = followed(site, serve)
     assert server.terminate() == 0
-    server = serve(*site.options, "--clickhouse", f"{clickhouse.url}/")
+    two = ("--clickhouse", f"{clickhouse.url}/")
+    assert "tables are those of one server" in site.cluster("init", *two, fails=True)
+    server = serve(*site.options, *two)
     site.send(server, 10)
     until(lambda: metric(server, "tally_cluster_failures_total") >= 2)
     assert site.get(server, RANGE)["data"]["pageviews"] == 11
@@ -374,6 +378,40 @@ async def compare_beyond_retention(app: App) -> None:
     assert reports.by_clickhouse == answered + 3
 
 
+async def next_website_is_tried(app: App, servers: Servers, clock: ManualClock) -> None:
+    """Where a day of one website cannot be unloaded, those of the next one are."""
+    tried = []
+
+    class Failing(Unloader):
+        async def _unload(self, website: int, offset_ms: int, copy: Copy) -> bool:
+            tried.append(website)
+            raise NoAnswer("it takes too long")
+
+    running = app.running
+    own = servers, running.shipper, app.database, running.archive, lambda: running.work.builder, clock, KEEP
+    with pytest.raises(NoAnswer):
+        await Failing(*own).work()
+    assert tried == [1, 2]
+
+
+async def ends_without_clickhouse(app: App) -> None:
+    """Where it is away for too long, copies end, and events are stored as before."""
+    shipper = app.running.shipper
+    claimed = Shipment(shipper._series, 0, 1, 0, {})
+    await shipper._check(claimed, 0, 6 * DAY_MS)
+    assert await app.database.read(lambda file: copy_of(file, 1)) is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outbox, "MAX_BYTES", -1)
+        ((id,),) = await app.database.read(lambda file: file.execute("select id from website where number = 1"))
+        sent = await app.collect({"website_id": id, "type": "pageview", "url": "https://1.example.com/"})
+    assert sent.status == 202
+    assert await app.database.read(lambda file: copy_of(file, 1)) is None
+    # A part of what was claimed may be there, and its tokens are forgotten.
+    await app.database.write(lambda file: begin(file, 1, "joined"))
+    await shipper._check(claimed, 0, 6 * DAY_MS + 1)
+    assert await app.database.read(lambda file: copy_of(file, 1)) is None
+
+
 async def compare_until_settled(app: App, clickhouse: ClickHouse, clock: ManualClock) -> None:
     """SQLite answers while too many events are not settled; a day that cannot be settled delays no other website."""
     reports, work = app.running.reports, app.running.settler.work
@@ -412,6 +450,7 @@ async def aged(db: Path, clickhouse: ClickHouse) -> None:
         await app.open()
         for website in (1, 2):
             await join.join(connection, settings, servers, website, lambda sent: None)
+        await next_website_is_tried(app, servers, clock)
         both = Comparison(app.database, servers, clock)
         await compare_until_settled(app, clickhouse, clock)
         for keep_days in (None, KEEP):
@@ -431,6 +470,7 @@ async def aged(db: Path, clickhouse: ClickHouse) -> None:
             await compare_beyond_retention(app)
         while clickhouse.rows(f"select count() from event where website = 1 and day < {TODAY - KEEP}") != [[0]]:
             await asyncio.sleep(0.1)
+        await ends_without_clickhouse(app)
         await app.close()
     await servers.close()
 
@@ -529,6 +569,39 @@ def test_ends_at_every_step_of_a_shipment_lose_and_double_nothing(
     assert measured == number // 3
     gate.shutdown()
     gate.server_close()
+
+
+def test_a_website_whose_copy_has_ended_does_not_begin_one_as_a_new_website(
+    site: Site, serve: Serve, clickhouse: ClickHouse
+) -> None:
+    """A new installation, and a server that has known the website since it had no events."""
+    db, site.db = site.db, site.db.with_name("new.db")
+    assert "the tables are there" in site.cluster("init")
+    assert serve(*site.options, db=site.db).terminate() == 0
+    site.db = db
+    clickhouse.execute("drop database tally")
+    site.cluster("init")
+    server = serve(*site.options)
+    site.send(server, *range(10))
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 10
+    # As where ClickHouse was away for too long, and it is time to delete the copy once more.
+    with closing(sqlite3.connect(site.db)) as file:
+        file.execute("update cluster_copy set state = 'ended', deleted_ms = 1")
+        file.commit()
+        until(lambda: file.execute("select deleted_ms from cluster_copy").fetchall() == [(DELETED_MS,)])
+    site.send(server, 10)
+    assert site.get(server, RANGE)["data"]["pageviews"] == 11
+    site.cluster("init", "--again")
+    site.send(server, 11)
+    assert site.get(server, RANGE)["data"]["pageviews"] == 12
+    assert "SQLite answers" in site.cluster("status")
+    site.cluster("join")
+    site.send(server, 12)
+    assert by_clickhouse(server, lambda: site.get(server, RANGE))["data"]["pageviews"] == 13
+    # Only the last one has to be known.
+    site.cluster("join", "--again")
+    with closing(sqlite3.connect(site.db)) as file:
+        until(lambda: file.execute("select copy from cluster_copy order by copy").fetchall() == [(2,), (3,)])
 
 
 def test_a_join_that_is_interrupted_begins_again(site: Site, serve: Serve, clickhouse: ClickHouse) -> None:

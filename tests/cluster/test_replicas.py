@@ -102,9 +102,22 @@ def test_kills_and_the_loss_of_a_disk_lose_and_double_nothing(tmp_path: Path, se
     print(f"random.Random({SEED}) chooses what is killed")
     rng, site = random.Random(SEED), Sites(tmp_path / "analytics.db", replicas)
     assert site.cluster("check").count("ClickHouse 18.16.1, tables, inserts and their repetition work") == 3
-    site.cluster("init")
+    one = ("--clickhouse", replicas.urls[0])
+    site.run("cluster", "init", *one)
+    assert "tables are those of one server" in site.cluster("init", fails=True)
+    site.cluster("init", "--again")
     server = serve(*site.options)
     site.cluster("join")
+    assert server.terminate() == 0
+    # What one of several is told would be on that one alone.
+    key = ("--cluster-key", str(site.key_file))
+    assert "tables are those of several servers" in site.run("cluster", "join", "--again", *one, fails=True).stderr
+    db, site.db = site.db, tmp_path / "new.db"
+    done = site.run("cluster", "recover", *one, *key, fails=True)
+    assert "tables are those of several servers" in done.stderr
+    site.db = db
+    server = serve(*UNLIMITED, "--cluster-mode", "keep", *key, *one)
+    until(lambda: "tables are those of several servers" in server.stderr())
     assert server.terminate() == 0
     site.mode = "keep"
     server = serve(*site.options)
@@ -175,7 +188,9 @@ def test_kills_and_the_loss_of_a_disk_lose_and_double_nothing(tmp_path: Path, se
     # A command uses another one where the first that it knows is away.
     urls = sorted(replicas.urls, key=lambda url: url != lost.url)
     words = [word for url in urls for word in ("--clickhouse", url)]
-    assert "ClickHouse\thas batch" in site.run("cluster", "status", *words).stdout
+    status = site.run("cluster", "status", *words).stdout
+    assert status.count("\thas batch") == 2
+    assert f"{lost.url.rpartition('@')[2]}\tdoes not answer" in status
     # Another machine in its place, with an empty disk and a name of its own.
     replicas.replace(lost, "127.0.0.14")
     lost.wait()
