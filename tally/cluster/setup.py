@@ -59,6 +59,7 @@ async def check(settings: Settings) -> list[str]:
                 raise CannotFollow(f"{name}: a repeated insert with the same token was stored twice")
             if stored < len(named):
                 raise CannotFollow(f"{name}: it lacks what the other servers store: see their macros and Keeper")
+            with _checking(name):
                 # A user may lack the right without which nothing expires.
                 await client.execute(schema.delete_where(_TRIES, f"number >= {len(named)}", waits_for=0))
             lines.append(f"{name}: ClickHouse {version}, tables, inserts and their repetition work")
