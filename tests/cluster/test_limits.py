@@ -19,6 +19,7 @@ from tally.clickhouse.schema import OF_WEBSITES
 from tally.cluster import join, joiner, outbox, settler, setup
 from tally.cluster.engine import FollowEngine, KeepEngine
 from tally.engine.values import Requester, Scope
+from tally.events.filters import Filter
 from tally.settings import Settings
 from tally.storage.database import open_database
 from tests.cluster.engine import needs_clickhouse, new_key_file
@@ -28,7 +29,8 @@ from tests.support.app import Answer, App, ManualClock
 
 pytestmark = needs_clickhouse
 __all__ = ["clickhouse"]
-WHOLE = Scope(1, (TODAY - 9) * DAY_MS, (TODAY + 9) * DAY_MS)
+# With a filter: without one it is a sum of totals, which are SQLite's.
+WHOLE = Scope(1, (TODAY - 9) * DAY_MS, (TODAY + 9) * DAY_MS, (Filter("type", "=", ("pageview",)),))
 
 
 @pytest.fixture(autouse=True)
