@@ -25,18 +25,17 @@ import pytest
 
 from tally.accounts.websites import all_websites
 from tally.clickhouse.client import NoAnswer, Refused
-from tally.cluster import join, outbox, settler, setup
+from tally.cluster import join, settler, setup
 from tally.cluster import reports as cluster_reports
 from tally.cluster.compare import Comparison, _plain
 from tally.cluster.engine import FollowEngine
-from tally.cluster.outbox import Shipment
 from tally.cluster.servers import Servers
 from tally.cluster.unloader import Unloader
 from tally.engine.values import Requester, Scope
 from tally.events.filters import Filter
 from tally.maintenance import retention
 from tally.settings import Settings
-from tally.storage.cluster_tables import DELETED_MS, Copy, begin, copy_of
+from tally.storage.cluster_tables import DELETED_MS, Copy, copy_of
 from tally.storage.database import open_database, transaction
 from tests.cluster.engine import FRONT, PYTHON, needs_clickhouse
 from tests.support.aged_database import DAY_MS, DAYS, KEEP, TODAY, built_database
@@ -394,24 +393,6 @@ async def next_website_is_tried(app: App, servers: Servers, clock: ManualClock) 
     assert tried == [1, 2]
 
 
-async def ends_without_clickhouse(app: App) -> None:
-    """Where it is away for too long, copies end, and events are stored as before."""
-    shipper = app.running.shipper
-    claimed = Shipment(shipper._series, 0, 1, 0, {})
-    await shipper._check(claimed, 0, 6 * DAY_MS)
-    assert await app.database.read(lambda file: copy_of(file, 1)) is not None
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(outbox, "MAX_BYTES", -1)
-        ((id,),) = await app.database.read(lambda file: file.execute("select id from website where number = 1"))
-        sent = await app.collect({"website_id": id, "type": "pageview", "url": "https://1.example.com/"})
-    assert sent.status == 202
-    assert await app.database.read(lambda file: copy_of(file, 1)) is None
-    # A part of what was claimed may be there, and its tokens are forgotten.
-    await app.database.write(lambda file: begin(file, 1, "joined"))
-    await shipper._check(claimed, 0, 6 * DAY_MS + 1)
-    assert await app.database.read(lambda file: copy_of(file, 1)) is None
-
-
 async def compare_until_settled(app: App, clickhouse: ClickHouse, clock: ManualClock) -> None:
     """SQLite answers while too many events are not settled; a day that cannot be settled delays no other website."""
     reports, work = app.running.reports, app.running.settler.work
@@ -470,7 +451,6 @@ async def aged(db: Path, clickhouse: ClickHouse) -> None:
             await compare_beyond_retention(app)
         while clickhouse.rows(f"select count() from event where website = 1 and day < {TODAY - KEEP}") != [[0]]:
             await asyncio.sleep(0.1)
-        await ends_without_clickhouse(app)
         await app.close()
     await servers.close()
 

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from tally.cluster import archive, join, joiner, leave, load, outbox, settler, setup, unloader
+from tally.cluster import archive, join, joiner, leave, load, settler, setup, unloader
 from tally.cluster.compare import _plain, _questions
 from tally.cluster.engine import FollowEngine, KeepEngine
-from tally.cluster.outbox import Shipment
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import CannotFollow
 from tally.cluster.unloader import Unloader
@@ -343,14 +342,6 @@ class Lean:
         sent = await self.app.collect({"website_id": id, "type": "pageview", "url": "https://2.example.com/meanwhile"})
         assert sent.status == 202
         assert self.clickhouse.rows("select count() from event where pathname = '/meanwhile'") == [[1]]
-        # No copy ends where ClickHouse is away for too long.
-        with self.patch.context() as patch:
-            patch.setattr(outbox, "MAX_BYTES", -1)
-            sent = await self.app.collect({"website_id": id, "type": "pageview", "url": "https://2.example.com/more"})
-        assert sent.status == 503
-        claimed = Shipment(own.shipper._series, own.shipper.shipped, own.shipper.shipped + 1, 0, {})
-        with pytest.raises(CannotFollow, match="more than six days"):
-            await own.shipper._check(claimed, own.shipper.shipped, 7 * DAY_MS)
         # A copy that is made meanwhile lacks what changes before it is complete.
         copy, reader = join.begin(connection, self.settings, WEBSITE)
         reader.close()
