@@ -3,6 +3,8 @@
 import asyncio
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tally.engine.values import SERVER, Claim
 from tally.errors import QUERY_TIMEOUT, ApiError
 from tally.settings import Settings
 from tests.cluster.engine import clickhouse_engine, front, needs_clickhouse
+from tests.cluster.test_follow import Gate
 from tests.support.read_api import sync_app_at
 
 pytestmark = needs_clickhouse
@@ -34,6 +37,28 @@ def test_clocks_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda now_s=time.time: now_s() + 100)
     with pytest.raises(CannotFollow, match="seconds apart"):
         asyncio.run(setup.check(settings))
+
+
+def test_the_right_to_delete_is_checked() -> None:
+    """Without it nothing would expire."""
+    gate = Gate(SimpleNamespace(url=front()))  # type: ignore[arg-type]
+    handing: Any = gate.RequestHandlerClass
+
+    def refuse(handler: Any) -> None:
+        if "query=alter" not in handler.path:
+            handing.do_POST(handler)
+            return
+        handler.rfile.read(int(handler.headers["Content-Length"] or 0))
+        handler.send_response(403)
+        handler.send_header("X-ClickHouse-Exception-Code", "497")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    gate.RequestHandlerClass = type("Refusing", (handing,), {"do_POST": refuse})
+    with pytest.raises(CannotFollow, match="code 497"):
+        asyncio.run(setup.check(Settings(clickhouse=(gate.url,), cluster_name="rights")))
+    gate.shutdown()
+    gate.server_close()
 
 
 def test_an_answer_to_a_person_is_bounded() -> None:

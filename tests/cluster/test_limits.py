@@ -29,8 +29,8 @@ from tests.support.app import Answer, App, ManualClock
 
 pytestmark = needs_clickhouse
 __all__ = ["clickhouse"]
-# Key figures without filters are SQLite's.
-WHOLE = Scope(1, (TODAY - 9) * DAY_MS, (TODAY + 9) * DAY_MS, (Filter("pathname", "^=", ("/",)),))
+# With a filter: without one it is a sum of totals, which are SQLite's.
+WHOLE = Scope(1, (TODAY - 9) * DAY_MS, (TODAY + 9) * DAY_MS, (Filter("type", "=", ("pageview",)),))
 
 
 @pytest.fixture(autouse=True)
