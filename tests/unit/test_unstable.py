@@ -27,12 +27,12 @@ def test_it(name, failures):
 @pytest.mark.parametrize(
     ("files", "status", "runs_again"),
     [
-        ([[1, 0], [1], [1, 1]], 0, True),
+        ([[1, 0], [1], [1, 1], [1], [1], [1]], 0, True),
         ([[1, 9, 0]], 1, True),
-        ([[1]] * 4, 1, False),
+        ([[1]] * 7, 1, False),
         ([[1] * 31], 1, False),
     ],
-    ids=["three files fail once", "one test fails twice", "four files fail", "31 tests fail"],
+    ids=["six files fail once", "one test fails twice", "seven files fail", "31 tests fail"],
 )
 def test_a_test_that_passes_when_run_again_is_named(
     files: list[list[int]], status: int, runs_again: bool, tmp_path: Path
