@@ -134,6 +134,7 @@ export function eventMonitor(website, onFirst = () => {}) {
   const others = notCounted(website);
   const element = h("div", { class: "waiting-place" }, box, refused.element, others.element, checked);
   const began = Date.now();
+  let hasEvents = false;
   const check = async () => {
     const [answer, state, rejected] = await Promise.all([
       get(`/api/account/websites/${website.id}/events?limit=1`),
@@ -144,8 +145,11 @@ export function eventMonitor(website, onFirst = () => {}) {
     if (rejected.ok) await others.draw(rejected.data);
     if (state.ok) refused.draw(state.data);
     const event = answer.ok && answer.data[0];
-    // The newest event is searched in recent days; imported events may be older.
-    if (!event && state.ok && state.data.events && !website.events) {
+    // The newest event is searched in recent days; imported events may be older. One that came between both answers is
+    // in those of the next check.
+    const hadEvents = hasEvents;
+    hasEvents = state.ok && Boolean(state.data.events);
+    if (!event && hasEvents && hadEvents && !website.events) {
       box.classList.add("arrived");
       fill(box, imported(state.data));
       fill(element, box);
