@@ -172,14 +172,15 @@ function build(given) {
     },
   });
 
-  /** @type {{ name: string, dialog: Dialog | null }} */
-  const table = { name: "", dialog: null };
+  /** @type {{ view: View, dialog: Dialog | null }} */
+  const table = { view: { ...board.view(), all: "" }, dialog: null };
   /** Opens the table of all values that the view names; closes another one, and one of another scope. */
-  function showTable(/** @type {boolean} */ isSameScope) {
-    const { all } = board.view();
-    if (isSameScope && table.name === all) return;
-    const { dialog: last } = table;
-    Object.assign(table, { name: all, dialog: null });
+  function showTable() {
+    const view = board.view();
+    const { all } = view;
+    const { view: shown, dialog: last } = table;
+    if (shown.all === all && hasSameScope(shown, view) && shown.goal === view.goal) return;
+    Object.assign(table, { view, dialog: null });
     last?.close();
     if (!all) return;
     openWhenLoaded(import("./all_values.js"), ({ allDialog }) => {
@@ -242,7 +243,7 @@ function build(given) {
       const isSameScope =
         quietly || Boolean(last && hasSameScope(last, board.view()) && last.goal === board.view().goal);
       const loading = last && isSameScope ? loadChanged(last, board.view()) : loadAll({ quietly });
-      showTable(isSameScope);
+      showTable();
       return loading;
     },
     leave() {
