@@ -46,7 +46,7 @@ def test_an_application_sets_the_title_after_the_address(tracked: TrackedSite, v
     page.evaluate(
         """async () => {
             history.pushState({}, "", "/quick");
-            await new Promise((done) => setTimeout(done, 20));
+            await new Promise((done) => setTimeout(done, 300));
             history.pushState({}, "", "/slow");
             await new Promise((done) => setTimeout(done, 100));
             document.title = "Slow";
