@@ -31,7 +31,9 @@ def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
 
 async def wait_for(number: int, logged: Logged) -> list[dict[str, Any]]:
     """Return the fields of what is logged, once there are so many lines."""
-    while len(logged()) < number:
+    for _ in range(1_500):
+        if len(logged()) >= number:
+            break
         await asyncio.sleep(0.02)
     # Nothing more follows.
     await asyncio.sleep(0.1)

@@ -323,6 +323,6 @@ def killed_while_judging(serve: Serve, db: Path, n: int, call: str, trace: Path)
     for traced in Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split():
         with suppress(ProcessLookupError):
             os.kill(int(traced), signal.SIGTERM)
-    server.process.wait()
+    server.process.wait(timeout=60)
     server.kill()
     return False
