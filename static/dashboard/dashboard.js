@@ -179,7 +179,7 @@ function build(given) {
     const view = board.view();
     const { all } = view;
     const { view: shown, dialog: last } = table;
-    if (shown.all === all && hasSameScope(shown, view) && shown.goal === view.goal) return;
+    if (shown.all === all && countsTheSame(shown, view)) return;
     Object.assign(table, { view, dialog: null });
     last?.close();
     if (!all) return;
@@ -240,9 +240,8 @@ function build(given) {
       goals?.redraw();
     },
     load({ quietly, last }) {
-      const isSameScope =
-        quietly || Boolean(last && hasSameScope(last, board.view()) && last.goal === board.view().goal);
-      const loading = last && isSameScope ? loadChanged(last, board.view()) : loadAll({ quietly });
+      const isLoaded = last && (quietly || countsTheSame(last, board.view()));
+      const loading = isLoaded ? loadChanged(last, board.view()) : loadAll({ quietly });
       showTable();
       return loading;
     },
@@ -252,6 +251,16 @@ function build(given) {
       for (const card of cards) card.end();
     },
   };
+}
+
+/**
+ * Returns whether two views have the same scope and goal.
+ *
+ * @param {View} one
+ * @param {View} other
+ */
+function countsTheSame(one, other) {
+  return hasSameScope(one, other) && one.goal === other.goal;
 }
 
 /**

@@ -161,11 +161,11 @@ class Traffic:
         for goal in goals:
             wanted.update(columns_of(goal.filters), () if goal.value is None else PROPERTIES)
         names = sorted(wanted - {"ts", "id", "type", "day", "visitor"})
-        own = self.days_in_range
-        late, whole = [one for one in own if one.is_late and one.version], [one for one in own if not one.is_late]
-        not_settled, of_visits = [one.day for one in own if not one.version], {*VISIT_FIELDS, *VISIT_COLUMNS}
+        days = self.days_in_range
+        late, whole = [one for one in days if one.is_late and one.version], [one for one in days if not one.is_late]
+        not_settled, of_visits = [one.day for one in days if not one.version], {*VISIT_FIELDS, *VISIT_COLUMNS}
         parts = []
-        if not_settled or not own:
+        if not_settled or not days:
             parts.append(f"{self.place('event')} and {_IS_TRAFFIC} and has({not_settled}, day)")
         if late:
             parts.append(f"{self._late(late, {*names} - of_visits)} where 1")

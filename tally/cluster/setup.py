@@ -51,10 +51,9 @@ async def check(settings: Settings) -> list[str]:
                 await client.sync(_TRIES)
                 columns = "version(), count(), toUnixTimestamp(now())"
                 ((version, stored, now_s),) = await client.rows(f"select {columns} from {_TRIES}", {})
-            if abs(now_s - time.time()) > _MAX_APART_S:
-                raise CannotFollow(
-                    f"{name}: its clock and this machine's are {round(now_s - time.time())} seconds apart"
-                )
+            apart_s = now_s - time.time()
+            if abs(apart_s) > _MAX_APART_S:
+                raise CannotFollow(f"{name}: its clock and this machine's are {round(apart_s)} seconds apart")
             if stored > len(named):
                 raise CannotFollow(f"{name}: a repeated insert with the same token was stored twice")
             if stored < len(named):

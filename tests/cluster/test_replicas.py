@@ -109,7 +109,7 @@ def test_kills_and_the_loss_of_a_disk_lose_and_double_nothing(tmp_path: Path, se
     server = serve(*site.options)
     site.cluster("join")
     assert server.terminate() == 0
-    # What one of several is told would be on that one alone.
+    # What a command stored that names one of several servers would be on that one alone.
     key = ("--cluster-key", str(site.key_file))
     assert "tables are those of several servers" in site.run("cluster", "join", "--again", *one, fails=True).stderr
     db, site.db = site.db, tmp_path / "new.db"
