@@ -36,10 +36,10 @@ from tally.events.filters import Filter
 from tally.maintenance import retention
 from tally.settings import Settings
 from tally.storage.cluster_tables import DELETED_MS, Copy, copy_of
-from tally.storage.database import open_database, transaction
+from tally.storage.database import Connection, open_database, transaction
 from tests.cluster.engine import FRONT, PYTHON, needs_clickhouse
 from tests.support.aged_database import DAY_MS, DAYS, KEEP, TODAY, built_database
-from tests.support.app import ROOT, App, ManualClock
+from tests.support.app import ROOT, App, ManualClock, wait_until
 from tests.support.ledgers import new_file
 from tests.support.process import UNLIMITED, Serve, Server, clean_environment, until
 
@@ -429,30 +429,36 @@ async def aged(db: Path, clickhouse: ClickHouse) -> None:
         await setup.init(connection, settings, again=False)
         app = App(settings, clock, lambda node: FollowEngine(node))
         await app.open()
-        for website in (1, 2):
-            await join.join(connection, settings, servers, website, lambda sent: None)
-        await next_website_is_tried(app, servers, clock)
-        both = Comparison(app.database, servers, clock)
-        await compare_until_settled(app, clickhouse, clock)
-        for keep_days in (None, KEEP):
-            with transaction(connection):
-                retention.set_keep_days(connection, 1, keep_days)
-            while keep_days and await app.database.read(lambda file: copy_of(file, 1).from_day) < TODAY - KEEP:
-                await asyncio.sleep(0.1)
-            with pytest.MonkeyPatch.context() as patch:
-                # What is not read any more is deleted at once.
-                patch.setattr(settler, "KEPT_S", 0)
-                while await app.running.settler.work():
-                    pass
-            ((first_day,),) = clickhouse.rows("select min(day) from event")
-            assert first_day == TODAY - 4
-            # Retention has changed the first one alone.
-            await compare_all(both, connection, 1 if keep_days else None)
-            await compare_beyond_retention(app)
-        while clickhouse.rows(f"select count() from event where website = 1 and day < {TODAY - KEEP}") != [[0]]:
-            await asyncio.sleep(0.1)
-        await app.close()
-    await servers.close()
+        try:
+            for website in (1, 2):
+                await join.join(connection, settings, servers, website, lambda sent: None)
+            await next_website_is_tried(app, servers, clock)
+            await compare_until_settled(app, clickhouse, clock)
+            for keep_days in (None, KEEP):
+                await compare_aged(app, clickhouse, connection, Comparison(app.database, servers, clock), keep_days)
+            expired = f"select count() from event where website = 1 and day < {TODAY - KEEP}"
+            await wait_until(lambda: clickhouse.rows(expired) == [[0]])
+        finally:
+            await app.close()
+            await servers.close()
+
+
+async def compare_aged(
+    app: App, clickhouse: ClickHouse, connection: Connection, both: Comparison, keep_days: int | None
+) -> None:
+    with transaction(connection):
+        retention.set_keep_days(connection, 1, keep_days)
+    await wait_until(lambda: not keep_days or copy_of(connection, 1).from_day == TODAY - keep_days)
+    with pytest.MonkeyPatch.context() as patch:
+        # What is not read any more is deleted at once.
+        patch.setattr(settler, "KEPT_S", 0)
+        while await app.running.settler.work():
+            pass
+    ((first_day,),) = clickhouse.rows("select min(day) from event")
+    assert first_day == TODAY - 4
+    # Retention has changed the first one alone.
+    await compare_all(both, connection, 1 if keep_days else None)
+    await compare_beyond_retention(app)
 
 
 def test_an_aged_file_is_answered_equally_before_and_after_retention(tmp_path: Path, clickhouse: ClickHouse) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tally.cluster import archive, join, joiner, leave, load, settler, setup, unloader
+from tally.cluster import archive, join, joiner, leave, load, settler, setup
 from tally.cluster.compare import _plain, _questions
 from tally.cluster.engine import FollowEngine, KeepEngine
 from tally.cluster.servers import Servers
@@ -39,7 +39,7 @@ from tally.transfer.files import BadFile
 from tests.cluster.engine import needs_clickhouse, new_key_file
 from tests.cluster.test_follow import ClickHouse, clickhouse
 from tests.support.aged_database import DAY_MS, TODAY, built_database, import_lines, old_rows, past_events, sql
-from tests.support.app import ROOT, App, ManualClock
+from tests.support.app import ROOT, App, ManualClock, wait_until
 from tests.support.process import clean_environment
 
 pytestmark = needs_clickhouse
@@ -121,8 +121,6 @@ class Lean:
         self.db, self.clickhouse, self.patch, self.settings = db, clickhouse, patch, Settings(db=db, **words)
         self.servers = Servers(self.settings.clickhouse, self.settings.cluster_name)
         self.app = App(self.settings, ManualClock(), lambda node: KeepEngine(node))
-        # In its turn where the test says so.
-        patch.setattr(unloader.Unloader, "pause_s", 1 << 30)
         # Most days have several pages.
         patch.setattr(archive, "_ROWS", 60)
 
@@ -146,38 +144,43 @@ class Lean:
             # All websites of the server have a copy.
             connection.execute("delete from website where number = 1")
             await self.app.open()
-            own = self.app.running
-            exported, before = await written(own.archive.rows(WEBSITE)), await answers(own.sqlite_reports)
-            assert exported.count(b"\n") > 400
-            assert await written(archive.exported(self.servers.client, 1, 0)) == exported
-            # Nothing is settled yet.
-            assert not await self.unloader().work()
-            # What is not read any more is deleted at once.
-            self.patch.setattr(settler, "KEPT_S", 0)
-            await worked(own.settler)
-            number, planned = await own.reports.traffic([WEBSITE], Requester()), self.plan(connection)
-            await self.unload()
-            assert (await own.reports.traffic([WEBSITE], Requester()), self.plan(connection)) == (number, planned)
-            assert await self.export() == exported
-            await self.verify()
-            await self.command_reads_all(left.with_name("exported"), exported)
-            by_clickhouse = own.reports.by_clickhouse
-            assert await answers(own.reports) == before
-            # Two of them are sums of totals.
-            assert own.reports.by_clickhouse == by_clickhouse + len(before) - 2
-            self.refuses(connection)
-            await self.leave(left, before, exported)
-            await self.is_without_clickhouse(before)
-            await self.load(connection, before, exported)
-            await self.change(connection, left)
-            await self.expire(connection)
-            await self.app.close()
-        await self.servers.close()
+            try:
+                await self.steps(connection, left)
+            finally:
+                await self.app.close()
+                await self.servers.close()
         for engine in (SqliteEngine, FollowEngine):
             app = App(self.settings, ManualClock(), engine)
             with pytest.raises(BadDatabase, match="--cluster-mode keep"):
                 await app.open()
             await app.client.session.close()
+
+    async def steps(self, connection: Connection, left: Path) -> None:
+        own = self.app.running
+        exported, before = await written(own.archive.rows(WEBSITE)), await answers(own.sqlite_reports)
+        assert exported.count(b"\n") > 400
+        assert await written(archive.exported(self.servers.client, 1, 0)) == exported
+        # Nothing is settled yet.
+        assert not await self.unloader().work()
+        # What is not read any more is deleted at once.
+        self.patch.setattr(settler, "KEPT_S", 0)
+        await worked(own.settler)
+        number, planned = await own.reports.traffic([WEBSITE], Requester()), self.plan(connection)
+        await self.unload()
+        assert (await own.reports.traffic([WEBSITE], Requester()), self.plan(connection)) == (number, planned)
+        assert await self.export() == exported
+        await self.verify()
+        await self.command_reads_all(left.with_name("exported"), exported)
+        by_clickhouse = own.reports.by_clickhouse
+        assert await answers(own.reports) == before
+        # Two of them are sums of totals.
+        assert own.reports.by_clickhouse == by_clickhouse + len(before) - 2
+        self.refuses(connection)
+        await self.leave(left, before, exported)
+        await self.is_without_clickhouse(before)
+        await self.load(connection, before, exported)
+        await self.change(connection, left)
+        await self.expire(connection)
 
     def plan(self, connection: sqlite3.Connection) -> retention.Plan:
         """Return what would expire."""
@@ -375,10 +378,9 @@ class Lean:
         keep_days = KEEP + 3
         with transaction(connection):
             retention.set_keep_days(connection, WEBSITE, keep_days)
-        while copy_of(connection, WEBSITE).from_day < TODAY - keep_days:
-            await asyncio.sleep(0.1)
-        while self.clickhouse.rows(f"select count() from settled where day < {TODAY - keep_days}") != [[0]]:
-            await asyncio.sleep(0.1)
+        await wait_until(lambda: copy_of(connection, WEBSITE).from_day == TODAY - keep_days)
+        expired = f"select count() from settled where day < {TODAY - keep_days}"
+        await wait_until(lambda: self.clickhouse.rows(expired) == [[0]])
         assert copy_of(connection, WEBSITE).unloaded == range(TODAY - keep_days, TODAY - KEEP)
         later = Scope(WEBSITE, (TODAY - keep_days) * DAY_MS, WHOLE[1], FILTERS)
         by_clickhouse = self.app.running.reports.by_clickhouse

@@ -4,8 +4,7 @@ settled; and a website is deleted. The server runs in this process, with ClickHo
 
 import asyncio
 import shutil
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from tally.storage.database import open_database
 from tests.cluster.engine import needs_clickhouse, new_key_file
 from tests.cluster.test_follow import ClickHouse, Gate, clickhouse
 from tests.support.aged_database import DAY_MS, TODAY, import_lines
-from tests.support.app import Answer, App, ManualClock
+from tests.support.app import Answer, App, ManualClock, wait_until
 
 pytestmark = needs_clickhouse
 __all__ = ["clickhouse"]
@@ -34,10 +33,7 @@ WHOLE = Scope(1, (TODAY - 9) * DAY_MS, (TODAY + 9) * DAY_MS, (Filter("type", "="
 
 
 @pytest.fixture(autouse=True)
-def in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Days are settled and websites are joined where a test says so."""
-    for worker in (settler.Settler, joiner.Joiner):
-        monkeypatch.setattr(worker, "pause_s", 1 << 30)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joiner, "QUIET_S", 0)
 
 
@@ -54,17 +50,10 @@ async def running(db: Path, clickhouse: ClickHouse | Gate, mode: str, clock: Man
     app = App(settings, clock, lambda node: (KeepEngine if mode == "keep" else FollowEngine)(node))
     await app.open()
     try:
-        await until(lambda: not app.running.shipper.problem)
+        await wait_until(lambda: not app.running.shipper.problem)
         yield app
     finally:
         await app.close()
-
-
-async def until(holds: Callable[[], Any]) -> None:
-    deadline_s = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline_s, "the condition was not met in time"
-        await asyncio.sleep(0.02)
 
 
 async def send(app: App, website: str, number: int) -> Answer:
@@ -90,7 +79,7 @@ def copied(app: App, clickhouse: ClickHouse) -> list[str]:
 
 async def joined_again(app: App, clickhouse: ClickHouse, pageviews: int) -> None:
     """The server copies the website anew, and ClickHouse answers as SQLite does."""
-    await until(lambda: not app.running.outbox.bytes)
+    await wait_until(lambda: not app.running.outbox.bytes)
     assert app.sql("select distinct state, reason from cluster_copy") == [("ended", "ClickHouse was away for too long")]
     assert not await app.running.joiner.work()
     assert await app.running.joiner.work()
@@ -114,7 +103,7 @@ def test_a_full_outbox_ends_the_copies_and_collecting_goes_on(
         async with running(tmp_path / "analytics.db", clickhouse, "follow", ManualClock()) as app:
             website, number, own = await app.website(), 0, app.running.outbox
             assert (await send(app, website, number)).status == 202
-            await until(lambda: not app.running.shipper.lag)
+            await wait_until(lambda: not app.running.shipper.lag)
             await is_answered(app, "clickhouse", 1)
             clickhouse.kill()
             monkeypatch.setattr(outbox, "MAX_BYTES", 3_000)
@@ -147,7 +136,7 @@ def test_a_full_outbox_refuses_events_in_keep(
             while not any(answer.done() for answer in sent):
                 last = own.last
                 sent.append(asyncio.create_task(send(app, website, len(sent) + 1)))
-                await until(lambda last=last: own.last > last or sent[-1].done())
+                await wait_until(lambda last=last: own.last > last or sent[-1].done())
                 assert own.bytes < 5_000
             refused = await sent.pop()
             assert refused.status == 503
@@ -181,7 +170,7 @@ def test_a_commit_of_which_a_part_may_be_stored_is_not_sent_after_six_days(
                 shutil.rmtree(tokens)
             clock.advance(6 * 86_400 + 1)
             clickhouse.start()
-            await until(lambda: "more than six days" in app.running.shipper.problem)
+            await wait_until(lambda: "more than six days" in app.running.shipper.problem)
             with pytest.raises(aiohttp.ClientError):
                 await unanswered
             assert (await send(app, website, 2)).status == 503
@@ -207,14 +196,14 @@ def test_events_are_refused_while_clickhouse_has_too_many_parts_or_no_space(
             for code, name in ((252, "max_parts_in_total"), (243, "min_free_disk_ratio_to_perform_insert")):
                 clickhouse.execute(f"alter table event modify setting {name} = 1")
                 unanswered = asyncio.create_task(send(app, website, number + 1))
-                await until(lambda code=code: f"code {code}" in app.running.shipper.problem)
+                await wait_until(lambda code=code: f"code {code}" in app.running.shipper.problem)
                 app.clock.advance(1)
                 with pytest.raises(aiohttp.ClientError):
                     await unanswered
                 assert (await send(app, website, number + 2)).status == 503
                 assert f"code {code}" in (await app.get("/healthz")).text
                 clickhouse.execute(f"alter table event reset setting {name}")
-                await until(lambda: not app.running.confirmed.refusal)
+                await wait_until(lambda: not app.running.confirmed.refusal)
                 number += 2
                 assert (await send(app, website, number)).status == 202
                 assert copied(app, clickhouse) == pages(app)
@@ -248,7 +237,7 @@ def test_an_end_while_a_day_is_settled_and_deleted_websites_leave_nothing(
             with pytest.raises(NoAnswer):
                 await own.settler.work()
             clickhouse.start()
-            await until(lambda: not own.shipper.problem)
+            await wait_until(lambda: not own.shipper.problem)
             # Rows of a version that is not named are not read.
             ((copy, attempted),) = clickhouse.rows(versions.format("settled"))
             assert (attempted, clickhouse.rows("select * from settled_day")) == ([1], [])
@@ -269,7 +258,7 @@ def test_an_end_while_a_day_is_settled_and_deleted_websites_leave_nothing(
             assert not empty(tables)
             for number in (1, 2):
                 await app.admin(lambda connection, number=number: delete_website(connection, number, clock.wall_ms()))
-            await until(lambda: empty(tables) == tables)
+            await wait_until(lambda: empty(tables) == tables)
 
     def empty(tables: set[str]) -> set[str]:
         return {table for table in tables if clickhouse.rows(f"select count() from {table}") == [[0]]}

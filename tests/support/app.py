@@ -12,6 +12,7 @@ import lzma
 import shutil
 import sqlite3
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -272,6 +273,14 @@ def unpacked_countries() -> Path:
     path = folder / "countries.mmdb"
     path.write_bytes(lzma.decompress(asset(BUNDLED).read_bytes()))
     return path
+
+
+async def wait_until(holds: Callable[[], Any], seconds: float = 60) -> None:
+    """Let the application work until a function returns a true value; fail after `seconds`."""
+    deadline_s = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline_s, "the condition was not met in time"
+        await asyncio.sleep(0.02)
 
 
 MakeApp = Callable[..., Awaitable[App]]
