@@ -3,6 +3,7 @@
 That a title is not sent follows from the event that is sent without it.
 """
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.browser.conftest import TrackedSite, Visit
@@ -41,19 +42,21 @@ def test_a_page_is_listed_with_its_title(tracked: TrackedSite, visit: Visit) -> 
 def test_an_application_sets_the_title_after_the_address(tracked: TrackedSite, visit: Visit) -> None:
     """Each view has the title of its own page: none that is sent within half a second of the view, or after the next
     one."""
-    page = visit(tracked.put("/"))
+    page = visit()
+    page.clock.install()
+    page.goto(tracked.put("/"))
     tracked.counted("/")
-    page.evaluate(
-        """async () => {
-            history.pushState({}, "", "/quick");
-            await new Promise((done) => setTimeout(done, 300));
-            history.pushState({}, "", "/slow");
-            await new Promise((done) => setTimeout(done, 100));
-            document.title = "Slow";
-        }"""
-    )
+    # From here on time passes in the page where the test says so.
+    page.clock.pause_at(datetime.now() + timedelta(minutes=1))
+    page.evaluate("history.pushState({}, '', '/quick')")
+    page.clock.run_for(300)
+    page.evaluate("history.pushState({}, '', '/slow')")
+    page.clock.run_for(100)
+    page.evaluate("document.title = 'Slow'")
+    page.clock.run_for(600)
     tracked.counted("/", "/quick", "/slow")
     page.evaluate("tally.track('after')")
+    page.clock.run_for(1000)
     tracked.counted("/", "/quick", "/slow", "after")
     assert sent_titles(tracked) == [("/", "/"), ("/quick", "-"), ("/slow", "Slow")]
     # The tracker sends at once when the browser is online again.
