@@ -29,7 +29,7 @@ class Cleaner(PeriodicWorker):
     """Deletes what a server's copies have left. Used by the event loop alone."""
 
     pause_s = 1.0
-    name, problem = "deletion in ClickHouse", "nothing is deleted in ClickHouse"
+    name, problem = "deleting", "nothing is deleted in ClickHouse"
 
     def __init__(self, servers: Servers, shipper: Shipper, database: NodeDatabase, clock: Clock) -> None:
         self._servers, self._shipper, self._database, self._clock = servers, shipper, database, clock

@@ -89,7 +89,7 @@ class FollowEngine(SqliteEngine):
         from tally.cluster.metrics import families  # here: imported after the server listens
 
         yield from super().metrics()
-        yield from families(self.shipper, self.outbox, self.reports)  # type: ignore[arg-type]
+        yield from families(self.shipper, self.outbox, self.reports, self.workers)  # type: ignore[arg-type]
 
 
 class KeepEngine(FollowEngine):

@@ -12,8 +12,7 @@ import sqlite3
 from tally.accounts.websites import all_websites, has_data
 from tally.clock import Clock
 from tally.cluster.shipper import Shipper
-from tally.cluster.worker import PeriodicWorker
-from tally.errors import log
+from tally.cluster.worker import FAILURES, PeriodicWorker
 from tally.resources import program
 from tally.settings import Settings
 from tally.storage import cluster_tables
@@ -23,10 +22,15 @@ QUIET_S = 60.0
 _TIMES_AS_LONG = 10
 
 
+class NotJoined(Exception):
+    """The command has failed; the message is its last line."""
+
+
 class Joiner(PeriodicWorker):
     """Joins the websites of a server. Used by the event loop alone."""
 
     name, problem = "joining", "no website was copied to ClickHouse"
+    failures = (*FAILURES, NotJoined)
 
     def __init__(self, shipper: Shipper, database: NodeDatabase, settings: Settings, clock: Clock) -> None:
         self._shipper, self._database, self._settings, self._clock = shipper, database, settings, clock
@@ -36,7 +40,7 @@ class Joiner(PeriodicWorker):
         super().__init__()
 
     async def work(self) -> bool:
-        """Copy a website that has had no change for long enough; return whether there was one."""
+        """Copy a website that has had no change for long enough; return whether there was one. Raises NotJoined."""
         if self._shipper.problem:
             return False
         now_ns = self._clock.monotonic_ns()
@@ -45,10 +49,12 @@ class Joiner(PeriodicWorker):
             if changes != before:
                 self._quiet[website] = changes, now_ns
             elif (now_ns - since_ns) / 1e9 >= max(QUIET_S, _TIMES_AS_LONG * self._took_s.get(website, 0)):
-                await self._join(website)
-                self._took_s[website] = (self._clock.monotonic_ns() - now_ns) / 1e9
-                # After a failure, too, it waits again.
-                del self._quiet[website]
+                try:
+                    await self._join(website)
+                finally:
+                    # After a failure, too, it waits again.
+                    self._took_s[website] = (self._clock.monotonic_ns() - now_ns) / 1e9
+                    del self._quiet[website]
                 return True
         return False
 
@@ -71,7 +77,7 @@ class Joiner(PeriodicWorker):
                 process.terminate()
                 await process.wait()
         if process.returncode:
-            log.warning("%s: %s", self.problem, (errors.decode(errors="replace").strip().splitlines() or [""])[-1])
+            raise NotJoined((errors.decode(errors="replace").strip().splitlines() or [""])[-1])
 
 
 def _incomplete(connection: sqlite3.Connection) -> list[tuple[str, int]]:

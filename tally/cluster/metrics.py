@@ -4,7 +4,7 @@ Imported when /metrics is first requested, as those of the SQLite engine are. It
 are read here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
@@ -13,10 +13,11 @@ from tally.cluster.control import Control
 from tally.cluster.outbox import Outbox
 from tally.cluster.reports import FollowReports
 from tally.cluster.shipper import Shipper
+from tally.cluster.worker import PeriodicWorker, Worker
 from tally.http.metric_families import counter, gauge, histogram
 
 
-def families(shipper: Shipper, outbox: Outbox, reports: FollowReports) -> Iterator[Metric]:
+def families(shipper: Shipper, outbox: Outbox, reports: FollowReports, workers: Iterable[Worker]) -> Iterator[Metric]:
     """Yield the families."""
     yield gauge(
         "tally_cluster_up", "Whether ClickHouse is followed: 1, or 0 after a failure.", int(not shipper.problem)
@@ -27,6 +28,12 @@ def families(shipper: Shipper, outbox: Outbox, reports: FollowReports) -> Iterat
     family = CounterMetricFamily("tally_cluster_reports", "Reports by the engine that answered.", labels=["engine"])
     family.add_metric(["clickhouse"], reports.by_clickhouse)
     family.add_metric(["sqlite"], reports.by_sqlite)
+    yield family
+    help = "Times that work in ClickHouse beside shipping failed, and is tried again."
+    family = CounterMetricFamily("tally_cluster_work_failures", help, labels=["work"])
+    for worker in workers:
+        if isinstance(worker, PeriodicWorker):
+            family.add_metric([worker.name], worker.failed)
     yield family
 
 

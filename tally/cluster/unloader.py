@@ -16,8 +16,7 @@ from tally.clock import Clock
 from tally.cluster.archive import digest_of, exported
 from tally.cluster.servers import Servers
 from tally.cluster.shipper import Shipper
-from tally.cluster.worker import PeriodicWorker
-from tally.errors import log
+from tally.cluster.worker import FAILURES, PeriodicWorker
 from tally.maintenance import retention
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.sqlite.archive import FileArchive
@@ -27,10 +26,15 @@ from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS
 
 
+class Differs(Exception):
+    """The file and ClickHouse do not have the same events of a day."""
+
+
 class Unloader(PeriodicWorker):
     """Unloads days of a server's file. Used by the event loop alone. `builder` returns the file's rollup builder."""
 
-    name, problem = "unloading", "no day was unloaded to ClickHouse"
+    name, problem = "unloading", "a day was not unloaded to ClickHouse"
+    failures = (*FAILURES, Differs)
 
     def __init__(
         self,
@@ -46,14 +50,12 @@ class Unloader(PeriodicWorker):
         self._builder, self._clock, self._keep_days = builder, clock, keep_days
         # By copy: the day before which no rows are left.
         self._deleted: dict[int, int] = {}
-        # Days that both have differently: reported once.
-        self._differs: set[tuple[int, int]] = set()
         super().__init__()
 
     async def work(self) -> bool:
         """Unload a day of each website that has one; return whether there was any.
 
-        Raises Refused, NoAnswer, ApiError, sqlite3.Error.
+        Raises Refused, NoAnswer, ApiError, Differs, sqlite3.Error.
         """
         now_ms, unloaded, failed = self._clock.wall_ms(), False, list[Exception]()
         for website, offset_ms, copy in await self._database.read(_complete):
@@ -84,19 +86,19 @@ class Unloader(PeriodicWorker):
         return days is not None
 
     async def _equal_days(self, website: int, copy: Copy, offset_ms: int, day: int) -> Unloaded | None:
-        """Return the days up to one, if ClickHouse has them as the file has them, for good."""
+        """Return the days up to one, which ClickHouse has as the file has them; None where it keeps more of them yet.
+
+        Raises Differs.
+        """
         client = self._servers.client
         await self._servers.sync(copy.copy)
         days = range(max(copy.from_day, copy.own_day), day + 1)
         if await client.rows(listing.unsettled(copy.copy, days), {}):
             return None
         stored = await digest_of(self._archive.rows(website, days))
-        if stored == await digest_of(exported(client, copy.copy, offset_ms, days)):
-            return Unloaded(copy.copy, days.start, days.stop, *stored)
-        if (copy.copy, day) not in self._differs:
-            self._differs.add((copy.copy, day))
-            log.error("day %d of website %d differs in ClickHouse: the database keeps its events", day, website)
-        return None
+        if stored != await digest_of(exported(client, copy.copy, offset_ms, days)):
+            raise Differs(f"day {day} of website {website} differs in ClickHouse: the database keeps its events")
+        return Unloaded(copy.copy, days.start, days.stop, *stored)
 
 
 def _complete(connection: sqlite3.Connection) -> list[tuple[int, int, Copy]]:

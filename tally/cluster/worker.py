@@ -45,11 +45,13 @@ class PeriodicWorker(Worker):
     """Works every `pause_s` until nothing is left to do, and begins again after the next pause where that failed.
 
     name: of the work. problem: what the log says of an expected failure, one of `failures`.
+    failed: how often it did.
     """
 
     pause_s = 60.0
     name = problem = ""
     failures = FAILURES
+    failed = 0
 
     async def _run(self) -> None:
         while True:
@@ -58,8 +60,10 @@ class PeriodicWorker(Worker):
                 while await self.work():
                     pass
             except self.failures as failure:
+                self.failed += 1
                 log.warning("%s: %s", self.problem, reason_of(failure))
             except Exception as failure:
+                self.failed += 1
                 log.error("%s failed: %s", self.name, where_it_failed(failure))
 
     @abstractmethod

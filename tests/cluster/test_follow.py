@@ -266,6 +266,7 @@ def test_collecting_and_reports_go_on_while_clickhouse_is_away(
         assert site.get(server, RANGE)["data"]["pageviews"] == number + 1
     assert site.waiting() > 0
     assert metric(server, "tally_cluster_up") == 0
+    assert metric(server, 'tally_cluster_work_failures_total{work="settling"}') == 0
     assert "does not answer" in site.cluster("check", fails=True)
     # Restarted while ClickHouse is away.
     assert server.terminate() == 0
