@@ -28,7 +28,7 @@ from tally.web.components import sqlite_engine
 from tests.cluster.engine import PYTHON, clickhouse_engine
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
 from tests.support.process import Command, Serve, Server, accept_interrupts, clean_environment
-from tests.support.selection import Amount, amount, has_turn, is_worker, seconds_of, set_amount
+from tests.support.selection import Amount, amount, has_turn, is_touched, is_worker, seconds_of, set_amount
 
 # Examples have no deadline: the speed of the machine decides nothing. With a planted fault the failing example is not
 # shrunk: only the failure is needed.
@@ -148,8 +148,14 @@ def is_selected(item: pytest.Item) -> bool:
     if amount() is not Amount.rest:
         return True
     has_examples = bool(item.get_closest_marker("random_examples"))
-    takes_turns = has_examples or bool(item.get_closest_marker("in_turn"))
-    return (has_examples or not runs_by_default) and (not takes_turns or has_turn(item.nodeid))
+    if runs_by_default and not has_examples:
+        return False
+    file = item.path.relative_to(ROOT).as_posix()
+    if is_touched(file):
+        return True
+    if has_examples or item.get_closest_marker("in_turn"):
+        return has_turn(item.nodeid)
+    return not any(item.get_closest_marker(kind) for kind in ("browser", "robustness")) or has_turn(file, 2)
 
 
 def reason_not_to_run(item: pytest.Item) -> str:

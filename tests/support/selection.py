@@ -5,8 +5,10 @@
 default part leaves out: these tests, and those marked `random_examples` with every example. `--all` runs every test
 with every example. Naming files, tests or markers runs these alone, with every example.
 
-With TALLY_TURN, any text, `--rest` takes turns with tests that are slow and rarely fail alone: those marked `in_turn`,
-and those marked `random_examples`, which have run with fewer examples. A fourth of them runs, which the text decides.
+With TALLY_TURN, any text, `--rest` takes turns, which the text decides. A fourth runs of the tests marked `in_turn`,
+which are slow and rarely fail alone, and of those marked `random_examples`, which have run with fewer examples; the
+half of the files of tests/browser and tests/robustness. TALLY_CHANGED names a file with the paths that a change
+touches, one a line: test files among them run whole, and all of tests/browser where one is below static/.
 """
 
 import hashlib
@@ -127,10 +129,17 @@ def first_of(stride: int) -> int:
     return random.Random(f"{SEED} {stride}").randrange(stride)
 
 
-def has_turn(nodeid: str) -> bool:
-    """Return whether a test of those that take turns runs now."""
+def has_turn(name: str, turns: int = 4) -> bool:
+    """Return whether a test or a file runs now, of those that take so many turns."""
     turn = os.environ.get("TALLY_TURN")
-    return not turn or hashlib.sha256(f"{turn} {nodeid}".encode()).digest()[0] % 4 == 0
+    return not turn or hashlib.sha256(f"{turn} {name}".encode()).digest()[0] % turns == 0
+
+
+def is_touched(file: str) -> bool:
+    """Return whether a change touches a test file, or what it tests."""
+    changed = os.environ.get("TALLY_CHANGED")
+    paths = Path(changed).read_text().splitlines() if changed else []
+    return file in paths or (file.startswith("tests/browser/") and any(path.startswith("static/") for path in paths))
 
 
 def is_worker(config: pytest.Config) -> bool:
