@@ -42,7 +42,6 @@ from tally.settings import Settings
 from tally.storage import cluster_tables
 from tally.storage.database import BadDatabase, Connection
 from tally.storage.disk_space import TOO_LITTLE_SPACE
-from tally.storage.file_lock import lock_file
 from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS, iso
 from tally.transfer.files import BadFile
@@ -131,7 +130,7 @@ def _join(given: argparse.Namespace, settings: Settings) -> None:
 def _locked(settings: Settings) -> Iterator[None]:
     """Hold the lock of commands that copy websites. Raises Failure where another one has it."""
     try:
-        lock = lock_file(settings.db.with_name(settings.db.name + ".join"))
+        lock = join.lock(settings)
     except BadDatabase:
         raise Failure(
             "The server or another command copies websites, or puts days back: see `cluster status`."

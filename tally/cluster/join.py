@@ -28,6 +28,7 @@ from tally.rollups.rollup_state import KEPT
 from tally.settings import Settings
 from tally.storage import cluster_tables
 from tally.storage.database import Connection, connect_reader, transaction
+from tally.storage.file_lock import lock_file
 from tally.transfer.exporter import stored_lines
 
 # Of one insert. A table has a partition a day, and ClickHouse stores at most 100 of them in one insert.
@@ -37,6 +38,14 @@ _TRIES = 6
 
 class Ended(Exception):
     """What is stored of the website was changed meanwhile."""
+
+
+def lock(settings: Settings) -> int:
+    """Lock what copies websites or puts days back, one process at a time, and return the lock's file descriptor.
+
+    Raises BadDatabase where another process has it.
+    """
+    return lock_file(settings.db.with_name(settings.db.name + ".join"))
 
 
 def begin(connection: Connection, settings: Settings, website: int) -> tuple[int, sqlite3.Connection]:

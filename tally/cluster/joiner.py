@@ -11,11 +11,13 @@ import sqlite3
 
 from tally.accounts.websites import all_websites, has_data
 from tally.clock import Clock
+from tally.cluster import join
 from tally.cluster.shipper import Shipper
 from tally.cluster.worker import FAILURES, PeriodicWorker
 from tally.resources import program
 from tally.settings import Settings
 from tally.storage import cluster_tables
+from tally.storage.database import BadDatabase
 from tally.storage.node_database import NodeDatabase
 
 QUIET_S = 60.0
@@ -42,6 +44,11 @@ class Joiner(PeriodicWorker):
     async def work(self) -> bool:
         """Copy a website that has had no change for long enough; return whether there was one. Raises NotJoined."""
         if self._shipper.problem:
+            return False
+        try:
+            os.close(join.lock(self._settings))
+        except BadDatabase:
+            # A command copies websites.
             return False
         now_ns = self._clock.monotonic_ns()
         for website, changes in await self._database.read(_incomplete):

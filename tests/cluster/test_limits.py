@@ -3,6 +3,7 @@ settled; and a website is deleted. The server runs in this process, with ClickHo
 """
 
 import asyncio
+import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -82,6 +83,10 @@ async def joined_again(app: App, clickhouse: ClickHouse, pageviews: int) -> None
     await wait_until(lambda: not app.running.outbox.bytes)
     assert app.sql("select distinct state, reason from cluster_copy") == [("ended", "ClickHouse was away for too long")]
     assert not await app.running.joiner.work()
+    # A command that copies websites goes first.
+    lock = join.lock(app.settings)
+    assert not await app.running.joiner.work()
+    os.close(lock)
     assert await app.running.joiner.work()
     await is_answered(app, "clickhouse", pageviews)
 
