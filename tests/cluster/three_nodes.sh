@@ -222,18 +222,18 @@ echo "== Tally: $kept"
 analytics-server website add example.com >"$work/website" || exit 2
 website=$(tail -n 1 "$work/website")
 analytics-server cluster init || exit 2
-serve() { # MODE
+serve() { # MODE [OPTION...]
   # What an earlier server has said is not an answer of this one.
   : >"$work/out"
   analytics-server serve --port 0 --cluster-mode "$1" "${key[@]}" --client-per-minute 10000000 \
-    --website-per-minute 10000000 --max-new-values 10000000 >"$work/out" 2>>"$work/err" &
+    --website-per-minute 10000000 --max-new-values 10000000 "${@:2}" >"$work/out" 2>>"$work/err" &
   tally=$!
   listens() { grep -q '^listening on ' "$work/out"; }
   if wait_for 60 listens; then
     address=$(sed -n 's/^listening on //p' "$work/out")
-    passed "it starts with $1"
+    passed "it starts with $*"
   else
-    refuse "it starts with $1" "$(tail -n 1 "$work/err")"
+    refuse "it starts with $*" "$(tail -n 1 "$work/err")"
     exit 1
   fi
 }
@@ -272,8 +272,13 @@ while not (work / "end").exists():
     number += 5
     time.sleep(0.02)
 PYTHON
-python3 "$work/send.py" "$address" "$website" "$work" &
-sender=$!
+send() { # beside what follows, until `sent`
+  rm -f "$work/end"
+  python3 "$work/send.py" "$address" "$website" "$work" &
+  sender=$!
+}
+sent() { touch "$work/end"; wait "$sender"; }
+send
 for n in 1 2 3 1 2 3; do
   sleep "$pace"
   off "$n"
@@ -291,8 +296,7 @@ sleep "$pace"
 off 1
 power "$EMPTY" 1 gate-replaced || refuse "EMPTY"
 sleep "$pace"
-touch "$work/end"
-wait "$sender"
+sent
 nothing_waits() { grep -q "^waiting[[:space:]]*0 commits" <<<"$(analytics-server cluster status)"; }
 item "ClickHouse gets all that was stored" wait_for 300 nothing_waits
 item "commands use another server while the first is away" analytics-server cluster status
@@ -315,6 +319,42 @@ item "the server without its disk starts" on 1
 item "cluster init creates its tables" analytics-server cluster init
 item "it gets everything from the others" whole 1
 [ -n "$old" ] || item "cluster compare" analytics-server cluster compare --days 7
+
+# Recovering reads ClickHouse in ways that old servers do not know.
+if [ "$kept" = keep ] && [ -z "$old" ]; then
+  echo "== the machine of Tally is lost"
+  send
+  sleep "$pace"
+  kill -9 "$tally"
+  wait "$tally" 2>/dev/null
+  sent
+  lost=$ANALYTICS_DB
+  export ANALYTICS_DB="$work/second.db"
+  serve keep --standby yes
+  waits() { grep -q "on standby" <<<"$(curl --silent "$address/healthz")"; }
+  item "a second server waits on standby" waits
+  item "cluster recover" analytics-server cluster recover "${key[@]}"
+  # It chooses another port.
+  takes_over() { address=$(sed -n 's/^listening on //p' "$work/out" | tail -n 1); healthy; }
+  item "the second server takes over" wait_for 60 takes_over
+  takes_over
+  for n in 1 2 3; do item "server $n has every event that was answered, once" whole "$n"; done
+  # The same events from the first one on, with the event_ids that they had.
+  send
+  sleep "$pace"
+  sent
+  item "ClickHouse gets all that the second server stores" wait_for 300 nothing_waits
+  item "what is sent again counts once" whole 2
+  item "cluster compare" analytics-server cluster compare --days 7
+  second=$tally
+  ANALYTICS_DB="$lost" serve keep
+  fenced() { grep -q "another server ships to ClickHouse now" <<<"$(curl --silent "$address/healthz")"; }
+  item "the lost server comes back and refuses events" wait_for 60 fenced
+  stop
+  tally=$second
+  item "cluster leave" analytics-server cluster leave "$work/left.db"
+  item "what it writes has no fault" analytics-server verify --db "$work/left.db"
+fi
 stop
 
 for n in 1 2 3; do ask "$n" "drop database $database" >/dev/null 2>&1; done
