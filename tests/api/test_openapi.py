@@ -858,6 +858,7 @@ def aimed_body(body: Any, aim: str, site: Site) -> Any:
     return body | here | {"events": [i | here if isinstance(i, dict) else i for i in body["events"]]}
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 @cases(("method", "path"), BY_PAGES, ids=[path for _, path in BY_PAGES])
 def test_responses_to_random_requests(site: Site, method: str, path: str) -> None:
@@ -866,6 +867,7 @@ def test_responses_to_random_requests(site: Site, method: str, path: str) -> Non
     assert expected in statuses_of_random_requests(site, method, path)
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 @cases(("method", "path"), MANAGED, ids=[f"{method} {path}" for method, path in MANAGED])
 def test_responses_to_random_changes(managed: Site, method: str, path: str) -> None:

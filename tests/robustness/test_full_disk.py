@@ -136,6 +136,7 @@ def test_the_command_stops_too(disk: Path, serve: Serve, command: Command, tmp_p
     assert one.free() > MINIMUM
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("way", ["remove the upload", "undo", "delete the website", "retention"])
 def test_ways_out_of_a_full_disk(stopped: Installation, way: str, command: Command) -> None:
     """Another program takes the rest of the disk. What frees space works, and then events are accepted."""
@@ -182,6 +183,7 @@ def test_the_reserve_is_taken_again(disk: Path, serve: Serve) -> None:
     assert not reserve.exists()
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_the_log_stays_within_its_bound_on_a_large_disk(tmp_path: Path, serve: Serve) -> None:
     """Another program reads meanwhile, as a backup does, so that nothing can empty the log: the import waits for it."""

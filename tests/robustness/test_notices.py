@@ -262,6 +262,7 @@ def firing(db: Path) -> list[str]:
         return [kind for (kind,) in connection.execute("select kind from alert where state = 'firing' order by kind")]
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize(("call", "most"), [("fdatasync", 8), ("pwrite64", 5)])
 def test_a_kill_at_any_write_loses_no_alert_and_tells_each_once(
     command: Command, serve: Serve, hook: Hook, tmp_path: Path, call: str, most: int

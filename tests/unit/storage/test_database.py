@@ -407,6 +407,7 @@ def killed_at(n: int, call: str, script: str, path: Path) -> bool:
     return process.returncode != 0
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.slow
 def test_killed_at_any_call_while_a_file_is_made(call: str, tmp_path: Path) -> None:
