@@ -277,8 +277,10 @@ function changesPlace(board) {
     async load(/** @type {LoadOptions} */ options = {}) {
       element.hidden = !board.span().before;
       if (element.hidden) return;
+      if (!card) element.setAttribute("aria-busy", "true");
       card ||= import("./changes_card.js").then(({ changesCard }) => changesCard(element, board));
       const load = await card;
+      element.removeAttribute("aria-busy");
       await load(options);
     },
   };

@@ -45,6 +45,20 @@ def card(page: Any) -> Any:
     return page.locator(".changes-card")
 
 
+def test_it_is_busy_until_it_is_drawn(site: SampleServer, changed: str, open_page: OpenPage) -> None:
+    """It moves what is below it, also while the module that draws it is on its way."""
+    page = site.log_in(open_page())
+    held: list[Any] = []
+    page.route("**/changes_card.js", lambda route: held.append(route))
+    page.goto(changed)
+    expect(page.locator(".figure")).to_have_count(7)
+    expect(page.locator("[aria-busy=true]")).to_have_count(1)
+    expect(card(page)).to_have_attribute("aria-busy", "true")
+    held[0].continue_()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    expect(card(page).locator("li")).to_have_count(2)
+
+
 @pytest.mark.parametrize("size", [(1280, 900), (390, 844)])
 def test_sentences_with_links_that_filter(
     site: SampleServer, changed: str, open_page: OpenPage, size: tuple[int, int]

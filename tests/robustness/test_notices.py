@@ -276,18 +276,19 @@ def test_a_kill_at_any_write_loses_no_alert_and_tells_each_once(
     with_due_alerts(command, serve, hook, prepared)
     seen = set()
     # The first run is not killed, and counts the calls of the thread that writes.
-    numbers = [0]
+    numbers, chosen, rounds = [0], list[int](), 0
     while numbers:
         n = numbers.pop()
         hook.ids.clear()
-        db = tmp_path / f"{n}.db"
+        db = tmp_path / f"{rounds}-{n}.db"
         shutil.copy(prepared, db)
         if not killed_while_judging(serve, db, n or 65_535, call, tmp_path / "trace"):
             by_thread = Counter(line.split()[0] for line in (tmp_path / "trace").read_text().splitlines())
             calls = max(by_thread.values())
             if not n:
                 spread = range(1, calls, max(1, calls // most))
-                numbers = [2, *range(max(3, calls - most), calls + 1)] if call == "fdatasync" else [*spread]
+                chosen = [2, *range(max(3, calls - most), calls + 1)] if call == "fdatasync" else [*spread]
+                numbers = [*chosen]
         stored = tuple(states(db))
         seen.add((len(firing(db)), stored))
         server = serve(*NETWORKS, db=db)
@@ -299,6 +300,9 @@ def test_a_kill_at_any_write_loses_no_alert_and_tells_each_once(
         again = [id for id, count in Counter(hook.ids).items() if count > 1]
         assert len(hook.ids) - 3 == len(again) <= min(1, stored.count("sending")), (n, hook.ids, stored)
         assert "Traceback" not in server.stderr()
+        # Which call comes between a claim and what was sent differs from run to run.
+        if call == "fdatasync" and not numbers and rounds < 3 and not any("sending" in one for _, one in seen):
+            numbers, rounds = [*chosen], rounds + 1
     # Before and after each step: nothing judged, stored, claimed, sent.
     assert (0, ()) in seen
     assert (3, ("sent",) * 3) in seen
