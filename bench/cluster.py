@@ -53,7 +53,8 @@ QUESTIONS = (
     ("event data, 55 % match", f"event-data?event_name={EVENT_NAMES[0]}&{LARGE}"),
 )
 FOLLOW = ("--cluster-mode", "follow")
-# Days are settled at once, or never; ClickHouse is asked about any number of open ones.
+# Days are settled at once, or never; ClickHouse is asked about any number of open ones. A question may take longer than
+# the server's limit.
 _SERVER = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r})\nimport analytics_server\n"
     "from tally.cluster import reports, settler\n"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zoneinfo import reset_tzpath
@@ -28,7 +28,16 @@ from tally.web.components import sqlite_engine
 from tests.cluster.engine import PYTHON, clickhouse_engine
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
 from tests.support.process import Command, Serve, Server, accept_interrupts, clean_environment
-from tests.support.selection import Amount, amount, has_turn, is_touched, is_worker, seconds_of, set_amount
+from tests.support.selection import (
+    Amount,
+    amount,
+    changed_paths,
+    has_turn,
+    is_touched,
+    is_worker,
+    seconds_of,
+    set_amount,
+)
 
 # Examples have no deadline: the speed of the machine decides nothing. With a planted fault the failing example is not
 # shrunk: only the failure is needed.
@@ -128,8 +137,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if kind in NOT_BY_DEFAULT:
             item.add_marker(kind)
     selected, deselected = list[pytest.Item](), list[pytest.Item]()
+    changed = changed_paths()
     for item in items:
-        (selected if is_selected(item) else deselected).append(item)
+        (selected if is_selected(item, changed) else deselected).append(item)
     items[:] = selected
     config.hook.pytest_deselected(items=deselected)
     not_run = dict(Counter(map(reason_not_to_run, deselected))) if amount() is Amount.default else {}
@@ -140,7 +150,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: (-seconds_of(item.path), tests[item.path]))
 
 
-def is_selected(item: pytest.Item) -> bool:
+def is_selected(item: pytest.Item, changed: Sequence[str]) -> bool:
     """Return whether a test is among those that this run is of."""
     runs_by_default = not reason_not_to_run(item)
     if amount() is Amount.default:
@@ -151,11 +161,11 @@ def is_selected(item: pytest.Item) -> bool:
     if runs_by_default and not has_examples:
         return False
     file = item.path.relative_to(ROOT).as_posix()
-    if is_touched(file):
+    if is_touched(file, changed):
         return True
     if has_examples or item.get_closest_marker("in_turn"):
         return has_turn(item.nodeid)
-    return not any(item.get_closest_marker(kind) for kind in ("browser", "robustness")) or has_turn(file, 2)
+    return not file.startswith(("tests/browser/", "tests/robustness/")) or has_turn(file, 2)
 
 
 def reason_not_to_run(item: pytest.Item) -> str:

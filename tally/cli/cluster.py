@@ -40,8 +40,9 @@ from tally.maintenance.backup import BackupError
 from tally.rounding import counted
 from tally.settings import Settings
 from tally.storage import cluster_tables
-from tally.storage.database import BadDatabase, Connection
+from tally.storage.database import Connection
 from tally.storage.disk_space import TOO_LITTLE_SPACE
+from tally.storage.file_lock import InUse
 from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS, iso
 from tally.transfer.files import BadFile
@@ -128,10 +129,10 @@ def _join(given: argparse.Namespace, settings: Settings) -> None:
 
 @contextmanager
 def _locked(settings: Settings) -> Iterator[None]:
-    """Hold the lock of commands that copy websites. Raises Failure where another one has it."""
+    """Hold the lock of commands that copy websites. Raises Failure where another one has it, BadDatabase."""
     try:
         lock = join.lock(settings)
-    except BadDatabase:
+    except InUse:
         raise Failure(
             "The server or another command copies websites, or puts days back: see `cluster status`."
         ) from None

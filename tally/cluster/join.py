@@ -43,7 +43,7 @@ class Ended(Exception):
 def lock(settings: Settings) -> int:
     """Lock what copies websites or puts days back, one process at a time, and return the lock's file descriptor.
 
-    Raises BadDatabase where another process has it.
+    Raises InUse where another process has it, BadDatabase.
     """
     return lock_file(settings.db.with_name(settings.db.name + ".join"))
 

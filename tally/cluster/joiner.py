@@ -17,7 +17,7 @@ from tally.cluster.worker import FAILURES, PeriodicWorker
 from tally.resources import program
 from tally.settings import Settings
 from tally.storage import cluster_tables
-from tally.storage.database import BadDatabase
+from tally.storage.file_lock import InUse
 from tally.storage.node_database import NodeDatabase
 
 QUIET_S = 60.0
@@ -42,13 +42,11 @@ class Joiner(PeriodicWorker):
         super().__init__()
 
     async def work(self) -> bool:
-        """Copy a website that has had no change for long enough; return whether there was one. Raises NotJoined."""
+        """Copy a website that has had no change for long enough; return whether there was one.
+
+        Raises NotJoined, BadDatabase, sqlite3.Error.
+        """
         if self._shipper.problem:
-            return False
-        try:
-            os.close(join.lock(self._settings))
-        except BadDatabase:
-            # A command copies websites.
             return False
         now_ns = self._clock.monotonic_ns()
         for website, changes in await self._database.read(_incomplete):
@@ -56,6 +54,11 @@ class Joiner(PeriodicWorker):
             if changes != before:
                 self._quiet[website] = changes, now_ns
             elif (now_ns - since_ns) / 1e9 >= max(QUIET_S, _TIMES_AS_LONG * self._took_s.get(website, 0)):
+                try:
+                    os.close(join.lock(self._settings))
+                except InUse:
+                    # A command copies websites.
+                    return False
                 try:
                     await self._join(website)
                 finally:

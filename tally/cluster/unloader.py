@@ -65,7 +65,8 @@ class Unloader(PeriodicWorker):
                 except self.failures as failure:
                     # Days of other websites do not wait for it.
                     failed.append(failure)
-        if failed:
+        # Once no website has another day.
+        if failed and not unloaded:
             raise failed[0]
         return unloaded
 

@@ -59,12 +59,12 @@ class PeriodicWorker(Worker):
             try:
                 while await self.work():
                     pass
-            except self.failures as failure:
-                self.failed += 1
-                log.warning("%s: %s", self.problem, reason_of(failure))
             except Exception as failure:
                 self.failed += 1
-                log.error("%s failed: %s", self.name, where_it_failed(failure))
+                if isinstance(failure, self.failures):
+                    log.warning("%s: %s", self.problem, reason_of(failure))
+                else:
+                    log.error("%s failed: %s", self.name, where_it_failed(failure))
 
     @abstractmethod
     async def work(self) -> bool:

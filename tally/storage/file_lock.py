@@ -14,9 +14,13 @@ from pathlib import Path
 from tally.storage.database import BadDatabase
 
 
+class InUse(BadDatabase):
+    """Another process has locked the database."""
+
+
 def lock_file(path: Path, wait_s: float = 0.0) -> int:
-    """Lock a database for this process and return the lock's file descriptor. Raises BadDatabase where it is locked
-    for longer than `wait_s`, or cannot be locked."""
+    """Lock a database for this process and return the lock's file descriptor. Raises InUse where it is locked for
+    longer than `wait_s`, BadDatabase where it cannot be locked."""
     name, end = f"{path.resolve()}.lock", time.monotonic() + wait_s
     while True:
         try:
@@ -33,7 +37,7 @@ def lock_file(path: Path, wait_s: float = 0.0) -> int:
         except BlockingIOError:
             os.close(lock)
             if time.monotonic() >= end:
-                raise BadDatabase(
+                raise InUse(
                     f"{path.resolve()} is in use by a running server, or by a command such as restore: stop the server,"
                     " wait until the command has ended, or name another file with --db."
                 ) from None

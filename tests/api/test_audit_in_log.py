@@ -14,7 +14,7 @@ from tally.accounts.audit import MAX_SINGLY, MORE, Entry, by_command, record
 from tally.maintenance.audit_log import AuditLog
 from tally.timestamps import HOUR_MS
 from tally.web import components
-from tests.support.app import OWNER, App, MakeApp
+from tests.support.app import OWNER, App, MakeApp, wait_until
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.process import Serve
 
@@ -31,10 +31,7 @@ def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) ->
 
 async def wait_for(number: int, logged: Logged) -> list[dict[str, Any]]:
     """Return the fields of what is logged, once there are so many lines."""
-    for _ in range(1_500):
-        if len(logged()) >= number:
-            break
-        await asyncio.sleep(0.02)
+    await wait_until(lambda: len(logged()) >= number)
     # Nothing more follows.
     await asyncio.sleep(0.1)
     return logged()

@@ -393,6 +393,15 @@ async def next_website_is_tried(app: App, servers: Servers, clock: ManualClock) 
         await Failing(*own).work()
     assert tried == [1, 2]
 
+    class FailingFirst(Unloader):
+        async def _unload(self, website: int, offset_ms: int, copy: Copy) -> bool:
+            if website == 1:
+                raise NoAnswer("it takes too long")
+            return True
+
+    # Without a pause: it may have another day.
+    assert await FailingFirst(*own).work()
+
 
 async def compare_until_settled(app: App, clickhouse: ClickHouse, clock: ManualClock) -> None:
     """SQLite answers while too many events are not settled; a day that cannot be settled delays no other website."""

@@ -21,7 +21,7 @@ from tally.cluster.engine import FollowEngine, KeepEngine
 from tally.engine.values import Requester, Scope
 from tally.events.filters import Filter
 from tally.settings import Settings
-from tally.storage.database import open_database
+from tally.storage.database import BadDatabase, open_database
 from tests.cluster.engine import needs_clickhouse, new_key_file
 from tests.cluster.test_follow import ClickHouse, Gate, clickhouse
 from tests.support.aged_database import DAY_MS, TODAY, import_lines
@@ -87,6 +87,13 @@ async def joined_again(app: App, clickhouse: ClickHouse, pageviews: int) -> None
     lock = join.lock(app.settings)
     assert not await app.running.joiner.work()
     os.close(lock)
+    # A lock that nothing can have is a failure: no other process would end it.
+    place = app.settings.db.with_name(app.settings.db.name + ".join.lock")
+    place.unlink()
+    place.symlink_to("elsewhere")
+    with pytest.raises(BadDatabase, match="cannot be used"):
+        await app.running.joiner.work()
+    place.unlink()
     assert await app.running.joiner.work()
     await is_answered(app, "clickhouse", pageviews)
 

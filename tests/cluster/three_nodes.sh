@@ -337,6 +337,7 @@ if [ "$kept" = keep ] && [ -z "$old" ]; then
   # It chooses another port.
   takes_over() { address=$(sed -n 's/^listening on //p' "$work/out" | tail -n 1); healthy; }
   item "the second server takes over" wait_for 60 takes_over
+  # `item` runs it in a shell of its own.
   takes_over
   for n in 1 2 3; do item "server $n has every event that was answered, once" whole "$n"; done
   # The same events from the first one on, with the event_ids that they had.

@@ -15,6 +15,7 @@ import hashlib
 import os
 import random
 import secrets
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -135,10 +136,14 @@ def has_turn(name: str, turns: int = 4) -> bool:
     return not turn or hashlib.sha256(f"{turn} {name}".encode()).digest()[0] % turns == 0
 
 
-def is_touched(file: str) -> bool:
-    """Return whether a change touches a test file, or what it tests."""
+def changed_paths() -> list[str]:
+    """Return the paths that a change touches, none where they are not known."""
     changed = os.environ.get("TALLY_CHANGED")
-    paths = Path(changed).read_text().splitlines() if changed else []
+    return Path(changed).read_text().splitlines() if changed else []
+
+
+def is_touched(file: str, paths: Sequence[str]) -> bool:
+    """Return whether a change of some paths touches a test file, or what it tests."""
     return file in paths or (file.startswith("tests/browser/") and any(path.startswith("static/") for path in paths))
 
 

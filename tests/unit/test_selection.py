@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.selection import has_turn, is_touched
+from tests.support.selection import changed_paths, has_turn, is_touched
 
 TESTS = [f"tests/test_one.py::test_{number}" for number in range(400)]
 
@@ -37,10 +37,10 @@ def test_all_run_without_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_change_touches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     files = ["tests/robustness/test_crash.py", "tests/robustness/test_process.py", "tests/browser/test_goals.py"]
     monkeypatch.delenv("TALLY_CHANGED", raising=False)
-    assert [is_touched(file) for file in files] == [False, False, False]
+    assert [is_touched(file, changed_paths()) for file in files] == [False, False, False]
     changed = tmp_path / "changed"
     monkeypatch.setenv("TALLY_CHANGED", str(changed))
     changed.write_text("examples/static/page.js\ntests/robustness/test_crash.py\n")
-    assert [is_touched(file) for file in files] == [True, False, False]
+    assert [is_touched(file, changed_paths()) for file in files] == [True, False, False]
     changed.write_text("static/tracker.js\n")
-    assert [is_touched(file) for file in files] == [False, False, True]
+    assert [is_touched(file, changed_paths()) for file in files] == [False, False, True]
